@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ _ARMS = (
     "arm", "method", "algorithm", "algo", "system", "variant", "config", "configuration", "exp_name", "group", "name", "run", "model",
 )  # fmt: skip
 _SEEDS = ("seed", "training_seed", "train_seed", "run_seed", "random_seed", "config.seed", "replicate", "trial")
+_EVALUATION_SEEDS = ("evaluation_seed", "eval_seed", "sampling_seed", "decoding_seed")
 _SCORES = ("score", "value", "accuracy", "acc", "mean_score", "return", "reward", "result")
 _BENCHMARKS = ("benchmark", "task", "dataset", "eval", "evaluation", "env", "environment", "test_set")
 _STEPS = ("step", "steps", "global_step", "_step", "epoch", "checkpoint")
@@ -74,13 +76,9 @@ def read_file(path: Path) -> pd.DataFrame:
     if suffix not in FILES:
         raise TableError(f"{path}: no table of a known kind; one of {', '.join(FILES)}")
     try:
-        reader = {
-            ".json": _read_json,
-            ".jsonl": _read_json_lines,
-            ".ndjson": _read_json_lines,
-            ".parquet": _read_parquet,
-        }
-        frame = reader.get(suffix, _read_csv)(path)
+        lines = partial(_read_json, lines=True)
+        readers = {".json": _read_json, ".jsonl": lines, ".ndjson": lines, ".parquet": _read_parquet}
+        frame = readers.get(suffix, _read_csv)(path)
     except TableError as error:
         raise TableError(f"{path}: {error}") from error
     except (ValueError, OSError, csv.Error, RecursionError) as error:
@@ -105,10 +103,6 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 def _nested_as_text(cell: Any) -> Any:
     """Lists and objects as texts, which can be told apart."""
     return str(cell) if isinstance(cell, list | dict | np.ndarray) else cell
-
-
-def _read_json_lines(path: Path) -> pd.DataFrame:
-    return _read_json(path, lines=True)
 
 
 def _read_json(path: Path, lines: bool = False) -> pd.DataFrame:
@@ -171,7 +165,8 @@ def score_table(
         benchmark: the column of benchmarks of a long table.
         where: column → the only value that counts, such as ``{"metric": "avg"}``.
         unit: ``percent``, ``fraction`` or ``raw``.
-        evaluation_seed: the column that tells repeated evaluations of one trained policy apart. They are averaged, and count as one run.
+        evaluation_seed: the column that tells repeated evaluations of one trained policy apart. They are averaged, and count as one run;
+            without a column of seeds an arm is one run.
 
     Raises:
         TableError: a column that is not there or has no scores; rows that are twice there; an unknown baseline; mixed units.
@@ -186,20 +181,19 @@ def score_table(
     _require_columns(frame, [name for name in (arm, seed, benchmark, evaluation_seed, *groups, *scores) if name])
     arm, benchmark, groups = _named_columns(frame, arm, benchmark, groups)
     seed = seed or _known(frame, _SEEDS)
+    evaluation_seed = evaluation_seed or _known(
+        frame.drop(columns=list(filter(None, (seed, *groups)))), _EVALUATION_SEEDS
+    )
     scores = scores or _known_scores(frame, [arm, seed, benchmark, evaluation_seed, *groups])
     rows = _tidy_rows(frame, arm, seed, scores, groups, benchmark, evaluation_seed)
     roles = [name for name in (arm, seed, benchmark, evaluation_seed, *groups, *scores) if name]
-    columns = {
-        "arm": arm,
-        "seed": seed,
-        "evaluation seed": evaluation_seed,
-        "score": ", ".join(scores),
-        "benchmark": benchmark,
-    }
-    notes.insert(0, _describe_columns({**columns, "judged apart by": ", ".join(groups)}))
+    columns = {"arm": arm, "seed": seed, "evaluation seed": evaluation_seed, "score": ", ".join(scores)}
+    columns |= {"benchmark": benchmark, "judged apart by": ", ".join(groups)}
+    notes.insert(0, _describe_columns(columns))
     if seed is None:
-        notes.append("no column of seeds: the rows of an arm are its seeds, compared unpaired (seed= names the column)")
-    else:
+        are = "the rows of an arm are its seeds, compared unpaired" if evaluation_seed is None else "an arm is one run"
+        notes.append(f"no column of seeds: {are} (seed= names the column)")
+    if seed or evaluation_seed:
         _refuse_duplicates(rows, frame, roles)
     rows = _drop_unscored(rows, notes)
     rows = _average_evaluations(rows, evaluation_seed, notes)
@@ -350,7 +344,7 @@ def _tidy_rows(
         title = title + f", {name}" if benchmark and len(scores) > 1 else title
         parts.append(label.assign(benchmark=title, value=_to_numbers(frame, name)))
     rows = pd.concat(parts, ignore_index=True)
-    if seed is None:
+    if seed is None and evaluation_seed is None:
         rows["seed"] = rows.groupby(["group", "arm", "benchmark"], sort=False).cumcount()
     return rows
 

@@ -201,7 +201,7 @@ def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Serie
     Seeds share the steps; tokens and seconds differ from seed to seed, so those are interpolated on a common grid.
     """
     if panel.evaluated:
-        return _evaluated_series(experiment, arm, panel, axis)
+        return _cut_shares(_evaluated_series(experiment, arm, panel, axis), panel.scale)
     logs = [log for (_, name), log in experiment.training.items() if name == arm]
     logs.sort(key=lambda log: log["seed"].iloc[0])
     window = max(1, max(map(len, logs), default=0) // 25)
@@ -214,7 +214,13 @@ def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Serie
         curves.append((x.to_numpy(dtype=np.float64), smooth.to_numpy(dtype=np.float64)))
     replicates = _replicates(experiment, [int(log["seed"].iloc[0]) for log in logs])
     series = combine(curves, replicates, exact=axis in ("step", "updates"))
-    return replace(series, collapsed=has_collapsed(experiment, arm))
+    return _cut_shares(replace(series, collapsed=has_collapsed(experiment, arm)), panel.scale)
+
+
+def _cut_shares(series: Series, scale: float = 100.0) -> Series:
+    """The series with a band that holds no impossible value where it is shown in per cent, as intervals in tables."""
+    low, high = (np.clip(ends, 0.0, 100.0) if scale == 100.0 else ends for ends in (series.low, series.high))
+    return replace(series, low=low, high=high)
 
 
 def _evaluated_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Series:
@@ -260,7 +266,7 @@ def k_curves(results: Results, arm_name: str | None) -> dict[str, Series]:
         scores = scores.rename(columns=lambda name: int(name.partition("@")[2])).sort_index(axis="columns")
         x, seed_y = (part.to_numpy(dtype=np.float64) for part in (scores.columns, 100 * scores))
         replicates = range(len(rows)) if arm_name is None else _replicates(results.experiment, rows["seed"])
-        curves[kind] = Series.from_seeds(x, seed_y, replicates)
+        curves[kind] = _cut_shares(Series.from_seeds(x, seed_y, replicates))
     return curves
 
 

@@ -33,7 +33,7 @@ from analysis.results import Results
 from analysis.samples import records
 from analysis.tables.experiment import all_tables
 from analysis.tables.table import Cell, Column, Table, cell_text
-from analysis.tables.words import metric_name, seeds_text
+from analysis.tables.words import interval_name, metric_name, seeds_text
 from harness.configuration.identity import flatten
 from harness.configuration.numbers import format_count, format_seconds
 from harness.evaluation.metrics.names import TRAINING
@@ -183,10 +183,9 @@ def answer_html(answer: Answer) -> Markup:
     limits = interval_limits(estimates)
     rows = [_forest_row(*each, limits) for each in zip(lines, estimates, strict=True)]
     ticks, zero = _ticks(limits, estimates), _place(0, limits)
-    touched = any(line.touched for line in lines)
-    return render(
-        "answer.html", answer=answer, rows=rows, ticks=ticks, zero=zero, touched=touched, width=_WIDTH, most=_TALL
-    )
+    places = {"rows": rows, "ticks": ticks, "zero": zero, "width": _WIDTH, "most": _TALL}
+    touched, interval = any(line.touched for line in lines), interval_name(estimates)
+    return render("answer.html", answer=answer, touched=touched, interval=interval, **places)
 
 
 def _place(value: float, limits: tuple[float, float]) -> float:

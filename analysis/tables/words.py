@@ -18,7 +18,7 @@ from harness.configuration.numbers import format_count
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan
 from harness.statistics import intervals
-from harness.statistics.intervals import ENOUGH, Estimate, judge_one
+from harness.statistics.intervals import Estimate, judge_one
 from harness.store import StoreError
 
 MARK = " †"
@@ -132,10 +132,8 @@ def word_notes(results: Results, columns: Iterable[Sequence[Estimate]]) -> list[
 
 
 def survey_text(estimates: Iterable[Estimate], plan: Plan) -> str:
-    """``4 seeds are a survey: ...`` where one of these differences has fewer replicates than are any evidence; empty where none has."""
-    few = min((count for estimate in estimates if (count := _units(estimate, plan))), default=ENOUGH)
-    reason = f"where seeds collapse, fewer than {ENOUGH} are no evidence (docs/statistics.md)"
-    return f"{few} {plan.replicate_name} are a survey: {reason}." if few < ENOUGH else ""
+    """The warning where one of these differences has few replicates; empty where none has."""
+    return intervals.survey_text((_units(estimate, plan) for estimate in estimates), plan.replicate_name)
 
 
 def _caveats(results: Results, short: bool) -> list[str]:

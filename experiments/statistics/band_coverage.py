@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from simulated_ladders import welch_band
 
 from harness.evaluation.metrics.names import pass_at_every_k
 from harness.statistics.bands import simultaneous_band
-from harness.statistics.intervals import t_band, welch_band
+from harness.statistics.intervals import t_band
 
 Floats = NDArray[np.float64]
 CENTRES = np.array([-4.0, 0.0, 3.0])  # log-odds of hard, middling and easy problems

@@ -54,6 +54,14 @@ def draw(ladder: Ladder, seeds: int, simulations: int, rng: np.random.Generator)
     return [truth + spread * rng.normal(size=(simulations, seeds * times)) + offset for spread, truth, times in parts]
 
 
+def welch_band(a: Floats, b: Floats, level: float, axis: int = -1) -> tuple[Floats, Floats]:
+    """Differences of means along an axis and the half widths of Welch's t intervals."""
+    parts = [(one.var(axis=axis, ddof=1) / one.shape[axis], one.shape[axis] - 1) for one in (a, b)]
+    variance = sum(error for error, _ in parts)
+    degrees = variance**2 / sum(error**2 / count for error, count in parts)
+    return a.mean(axis=axis) - b.mean(axis=axis), stats.t.ppf(0.5 + level / 2, degrees) * np.sqrt(variance)
+
+
 def statistics(arms: Sequence[Floats], *, paired: bool) -> tuple[Floats, Floats, Floats]:
     """Value, standard error and degrees of freedom of each neighbouring difference, float64[simulations, comparisons]."""
     pairs = list(zip(arms[1:], arms[:-1], strict=True))

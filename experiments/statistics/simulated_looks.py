@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from simulated_ladders import welch_band
 
-from harness.statistics.intervals import comparison_level, t_band, welch_band
+from harness.statistics.intervals import comparison_level, t_band
 from harness.statistics.sequential import Floats, design_levels
 
 COMPARISONS = 5

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bisect
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -29,7 +28,8 @@ def mean_interval(
     ``within``: the least and the most that a score can be; near them Student's t says more, which is cut here and nowhere else.
     """
     estimate = _difference([scores_S], level, "t over seeds")
-    return replace(estimate.clip(*within), p_value=math.nan)
+    low, high = (float(np.clip(end, *within)) for end in (estimate.low, estimate.high))
+    return replace(estimate, low=low, high=high, p_value=math.nan)
 
 
 def t_band(values: Floats, level: float = 0.95, axis: int = -1) -> tuple[Floats, Floats]:
@@ -38,11 +38,6 @@ def t_band(values: Floats, level: float = 0.95, axis: int = -1) -> tuple[Floats,
     count = array.count(axis=axis)
     mean, spread = (np.ma.filled(part, np.nan) for part in (array.mean(axis=axis), array.std(axis=axis, ddof=1)))
     return mean, np.asarray(scipy.special.stdtrit(count - 1, 0.5 + level / 2) * spread / np.sqrt(count))
-
-
-def welch_band(a: Floats, b: Floats, level: float, axis: int = -1) -> tuple[Floats, Floats]:
-    """Differences of means along an axis and the half widths of Welch's t intervals; all values are finite."""
-    return a.mean(axis=axis) - b.mean(axis=axis), _welch([a, b], level, axis)[0]
 
 
 def paired_difference(a_S: ArrayLike, b_S: ArrayLike, level: float = 0.95) -> Estimate:
@@ -88,18 +83,14 @@ def _difference(groups: Sequence[ArrayLike], level: float, method: str) -> Estim
     if seeds == 1:
         return plain
     error = math.hypot(*(arm.std(ddof=1) / math.sqrt(len(arm)) for arm in arms))
-    degrees = float(_welch(arms, level)[1]) if len(arms) > 1 and error else seeds - 1
+    degrees = _welch_degrees(arms) if len(arms) > 1 and error else seeds - 1
     return _student(replace(plain, standard_error=error, degrees=degrees, method=method))
 
 
-def _welch(arms: Sequence[Floats], level: float, axis: int = -1) -> tuple[Floats, Floats]:
-    """Half widths of Welch's intervals for two arms along an axis, and their degrees of freedom."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of an arm without spread, which coarse scores have by chance
-        errors = [arm.var(axis=axis, ddof=1) / arm.shape[axis] for arm in arms]
-        parts = [error**2 / (arm.shape[axis] - 1) for error, arm in zip(errors, arms, strict=True)]
-        degrees = np.nan_to_num(sum(errors) ** 2 / sum(parts), nan=1.0)
-    return scipy.special.stdtrit(degrees, 0.5 + level / 2) * np.sqrt(sum(errors)), degrees
+def _welch_degrees(arms: Sequence[Floats]) -> float:
+    """Satterthwaite's degrees of freedom; one arm has a spread."""
+    errors = [arm.var(ddof=1) / len(arm) for arm in arms]
+    return float(sum(errors) ** 2 / sum(error**2 / (len(arm) - 1) for error, arm in zip(errors, arms, strict=True)))
 
 
 def _student(plain: Estimate) -> Estimate:
@@ -177,10 +168,6 @@ class Estimate:
         ends = {name: scale * getattr(self, name) for name in ("value", "low", "high", "standard_error")}
         return replace(self, **ends, margin=None if self.margin is None else scale * self.margin)
 
-    def clip(self, least: float, most: float) -> Estimate:
-        """The same estimate with an interval that holds no impossible value: its ends are cut to ``least`` and ``most``."""
-        return replace(self, low=float(np.clip(self.low, least, most)), high=float(np.clip(self.high, least, most)))
-
     def words(self, scale: float = 1.0, unit: str = "") -> str:
         """The verdict with its margin as shown, ``scale`` times the stored one: ``equivalent within 3 points``."""
         if self.margin is None:
@@ -226,7 +213,17 @@ def pooled_spread(groups: Iterable[ArrayLike | Sequence[float]]) -> tuple[float,
 
 
 FAMILY_LEVEL = 0.95
-ENOUGH = 8  # replicates below which a difference is a survey: where seeds collapse, fewer are no evidence (docs/statistics.md)
+ENOUGH = 8  # replicates below which a difference is a survey
+
+
+def survey_text(replicates: Iterable[int], name: str = "seeds") -> str:
+    """``4 seeds are a survey: ...`` where one of these differences has fewer replicates than are any evidence; empty where none has.
+
+    One replicate gives no interval, and is another warning's.
+    """
+    fewest = min((count for count in replicates if count > 1), default=ENOUGH)
+    reason = f"where seeds collapse, fewer than {ENOUGH} are no evidence (docs/statistics.md)"
+    return f"{fewest} {name} are a survey: {reason}." if fewest < ENOUGH else ""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from scipy import stats
 from tables import table
 
 from analysis import judge
-from analysis.judgement import MEAN
+from analysis.judged_scores import MEAN
 from analysis.tables.table import numbers_text, to_frame
 from harness.statistics.aggregates import probability_of_improvement
 
@@ -129,17 +129,18 @@ def test_the_price_of_a_family_is_told():
     rng = np.random.default_rng(5)
     arms = ("base", *(f"a{i}" for i in range(10)))
     rows = [(arm, seed, rng.normal(50, 1) + 1.6 * (arm == "a9")) for arm in arms for seed in range(4)]
-    judged = judge(pd.DataFrame(rows, columns=["arm", "seed", "score"]))
-    alone = sum(effect.estimate.resolved for effect in judged.alone)
-    assert (
-        f"All 10 hold together at 95 % (Šidák): 0 exclude zero, and {alone} would alone, where 0.5 do by chance."
-        in (judged.sentences)
-    )
+    frame = pd.DataFrame(rows, columns=["arm", "seed", "score"])
+    wide = frame.pivot(index="seed", columns="arm", values="score")
+    alone = sum(stats.ttest_rel(wide[arm], wide["base"]).pvalue < 0.05 for arm in arms[1:])
+    told = f"All 10 hold together at 95 % (Šidák): 0 exclude zero, and {alone} would alone, where 0.5 do by chance."
+    assert told in judge(frame).sentences
 
 
 def test_the_family_is_that_of_all_comparisons_whether_they_can_be_tested_or_not():
     judged = judge(frame_of("arm,seed,score\na,0,50\na,1,51\nb,0,52\nb,1,54\nc,0,53"), baseline="a")
     assert {effect.estimate.family for effect in judged.primary} == {2}
+    lacking = LONG[(LONG["arm"] != "gspo") | (LONG["benchmark"] != "aime24")]
+    assert {effect.estimate.family for effect in judge(lacking).by_benchmark} == {6}
 
 
 def test_groups_have_baselines_of_their_own_and_one_family():

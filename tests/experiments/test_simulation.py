@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from scipy import stats
+from simulated_coverage import Model, rates
 from simulated_ladders import LADDERS, bounds, detection_rate, draw, false_words
 from simulated_looks import (
     COMPARISONS,
@@ -22,7 +23,6 @@ from simulated_looks import (
     simulate_ladders,
 )
 from simulated_skew import false_rates
-from simulation import Model, rates
 
 from harness.statistics.intervals import (
     Independent,

@@ -56,10 +56,6 @@ def test_bands_are_the_intervals_of_every_point():
     assert mean == pytest.approx([one.value for one in found])
     assert half[:2] == pytest.approx([one.high - one.value for one in found[:2]])
     assert math.isnan(half[2])
-    value, half = st.welch_band(A[None], B[None, :3], 0.9)
-    assert (value[0], half[0]) == pytest.approx(
-        ((one := st.welch_difference(A, B[:3], 0.9)).value, one.high - one.value)
-    )
 
 
 def test_no_data_gives_a_missing_estimate():
