@@ -11,7 +11,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -77,6 +77,7 @@ def read_file(path: Path) -> pd.DataFrame:
         raise TableError(f"{path}: no table of a known kind; one of {', '.join(FILES)}")
     try:
         lines = partial(_read_json, lines=True)
+        readers: dict[str, Callable[[Path], pd.DataFrame]]
         readers = {".json": _read_json, ".jsonl": lines, ".ndjson": lines, ".parquet": _read_parquet}
         frame = readers.get(suffix, _read_csv)(path)
     except TableError as error:
