@@ -44,7 +44,7 @@ def test_intervals_are_students_over_the_means_of_base_policies(tmp_path):
     assert (mean.low, mean.high) == pytest.approx((interval.low, interval.high))
     assert mean.seeds == SEEDS
     assert any("over base policies, each the mean of its seeds" in note for note in main_table(results).notes)
-    assert "t interval over base policies, of each point" in render_page(results, tmp_path).replace("\n", " ")
+    assert "t interval over base policies, pointwise" in render_page(results, tmp_path).replace("\n", " ")
 
 
 def test_without_shared_base_policies_every_seed_counts(tmp_path):
