@@ -67,7 +67,7 @@ def difference(
     that quotes the verdict says *with the margin given*.
 
     One comparison that stands alone, its 95 % interval corrected for nothing: several of them are no family. What an experiment declares is
-    judged together in `tables_of`. A target that some seed never reaches has no value, and `absent` says so.
+    judged together in `tables_of`.
 
     Raises `PlanError` for an unknown arm, `UnknownMetric`, `NoValueError` for a metric that no finished run has, and `ValueError` for a
     margin that is not above 0.
@@ -92,8 +92,6 @@ def contrast(
     if not plan.paired:
         raise ValueError(f"{plan.name}: its arms share no seeds, and a contrast is taken seed by seed")
     arms = [plan.arm(name) for name, weight in weights.items() if weight]
-    if reason := view.unreached_reason(*arms):
-        return Estimate(math.nan, absent=reason)
     values = {arm.name: view.values(arm) for arm in arms}
     seeds = sorted(set.intersection(*map(set, values.values())))
     if not seeds:

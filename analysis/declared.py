@@ -34,8 +34,7 @@ def attributions_of(results: Values) -> dict[str, Attribution]:
     scores = {frozenset(arm.patches): results.values(arm) for arm in plan.arms}
     judging, crossing = Judging(results.margin, results.columns, plan.replicates), plan.crossing
     patches = [level for levels in crossing.factors.values() for level in levels if level != NONE]
-    unreached_arms = (f"{arm.label}: {reason}" for arm in plan.arms if (reason := results.unreached_reason(arm)))
-    missing = next(unreached_arms, "") if patches else f"its arms are listed, and design={plan.design} needs patches"
+    missing = "" if patches else f"its arms are listed, and design={plan.design} needs patches"
     makers = {
         MAIN: lambda: attribution.main_effects(crossing, scores, judging),
         INTERACTIONS: lambda: attribution.interactions(crossing, scores, judging),
@@ -145,9 +144,6 @@ def _absence_reason(results: Values, arms: Sequence[PlannedArm], first: Sequence
     """Say why these seeds of the arms cannot be compared in the metric; nothing where they can."""
     for arm in arms:
         values = results.values(arm)
-        absent_count = sum(seed not in values for seed in first)
-        unreached_count = sum(math.isinf(values[seed]) for seed in first if seed in values)
-        if absent_count or unreached_count:
-            problem = "not reached" if unreached_count else "no value"
-            return f"{problem} in {unreached_count or absent_count} of {len(first)} seeds ({arm.label})"
+        if absent_count := sum(seed not in values for seed in first):
+            return f"no value in {absent_count} of {len(first)} seeds ({arm.label})"
     return ""

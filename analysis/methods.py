@@ -177,10 +177,8 @@ def _join(values: Iterable[object], joint: str) -> str:
 
 def _budget(settings: Mapping[str, Any]) -> str:
     """``200,000 generated tokens``; nothing where the number of steps alone ends a run."""
-    tokens, seconds = (settings.get(f"training.{name}") for name in ("generated_tokens", "seconds"))
-    texts = [f"{tokens:,.0f} generated tokens"] if tokens else []
-    texts += [f"{seconds:g} seconds of training"] if seconds else []
-    return " or ".join(texts)
+    tokens = settings.get("training.generated_tokens")
+    return f"{tokens:,.0f} generated tokens" if tokens else ""
 
 
 def _arm(arm: PlannedArm) -> str:

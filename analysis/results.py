@@ -94,11 +94,7 @@ class Results(Values):
             margin=self.margin,
             columns=columns or self.columns,
         )
-        reasons = {
-            name: reason
-            for name, pair in pairs.items()
-            if (reason := self.unreached_reason(*pair) or self.guessed_reason(*pair))
-        }
+        reasons = {name: reason for name, pair in pairs.items() if (reason := self.guessed_reason(*pair))}
         return estimates | {name: Estimate(math.nan, absent=reason) for name, reason in reasons.items()}
 
 

@@ -180,8 +180,6 @@ COLUMNS: Mapping[str, str] = {
 _NEEDS: Mapping[str, tuple[str, ...]] = {
     "dead_groups": ("all_right_groups", "all_wrong_groups", "groups"),
     "seconds": ("seconds_total",),
-    "seconds_to": ("seconds_total",),
-    "tokens_to": ("generated_tokens_total",),
 }
 
 
@@ -199,7 +197,7 @@ def is_evaluated(metric: Metric) -> bool:
 
 def is_computed(metric: Metric) -> bool:
     """Say whether it is computed here, and not read off the row of the checkpoint."""
-    return metric.kind in ("area", "seconds", "dead_groups", names.TRAINING, *names.TARGETS)
+    return metric.kind in ("area", "seconds", "dead_groups", names.TRAINING)
 
 
 def needed_columns(metric: Metric) -> tuple[str, ...]:
@@ -210,27 +208,20 @@ def needed_columns(metric: Metric) -> tuple[str, ...]:
 def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoint: int) -> float:
     """A metric (see `is_computed`) of one run in the stored unit, from its evaluations at one cap and step metrics up to the checkpoint.
 
-    Both come in the order of their steps.
-    NaN where the run has not logged what it needs, infinity for a target never reached.
+    Both come in the order of their steps. NaN where the run has not logged what it needs.
     """
-    parameter: Any = metric.parameter
     step, score = (cells[name].to_numpy(dtype=np.float64) for name in ("step", "avg"))
     if metric.kind == "area":  # mean height of the accuracy curve, linear between evaluations
         return float(np.trapezoid(score, step) / np.ptp(step)) if len(step) > 1 else float("nan")
-    if metric.kind == "steps_to":
-        return _first_reach(score, step, parameter)
     if not len(steps) or any(column not in steps for column in needed_columns(metric)):
         return float("nan")
-    if metric.kind == "tokens_to":
-        return tokens_to(cells, steps, parameter)
-    if metric.kind in ("seconds_to", "seconds"):  # NaN from the first step on whose time is not logged
+    if metric.kind == "seconds":  # NaN from the first step on whose time is not logged
         times = steps.assign(seconds=steps["seconds_total"].cumsum(skipna=False))
-        totals = total_at(times, "seconds", step if metric.kind == "seconds_to" else [checkpoint])
-        return _first_reach(score, totals, parameter) if metric.kind == "seconds_to" else float(totals[0])
+        return float(total_at(times, "seconds", [checkpoint])[0])
     past_steps = steps[steps["step"] <= checkpoint]
     if metric.kind == "dead_groups":
         return float(((past_steps["all_right_groups"] + past_steps["all_wrong_groups"]) / past_steps["groups"]).mean())
-    return float(past_steps[parameter].mean())
+    return float(past_steps[str(metric.parameter)].mean())
 
 
 def tokens_to(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
@@ -241,18 +232,13 @@ def tokens_to(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
     if np.isnan(target):
         return float("nan")
     step, score = (cells[name].to_numpy(dtype=np.float64) for name in ("step", "avg"))
-    return _first_reach(score, total_at(steps, "generated_tokens_total", step), target)
-
-
-def _first_reach(scores: Floats, costs: Floats, target: float) -> float:
-    """What was spent when a score first reached the target; ``costs`` has a number for each score, NaN there is NaN here."""
-    hits = np.flatnonzero(scores >= target)
+    tokens, hits = total_at(steps, "generated_tokens_total", step), np.flatnonzero(score >= target)
     if not len(hits):
         return float("inf")
     if (index := int(hits[0])) == 0:
-        return float(costs[0])
-    share = (target - scores[index - 1]) / (scores[index] - scores[index - 1])
-    return float(costs[index - 1] + share * (costs[index] - costs[index - 1]))
+        return float(tokens[0])
+    share = (target - score[index - 1]) / (score[index] - score[index - 1])
+    return float(tokens[index - 1] + share * (tokens[index] - tokens[index - 1]))
 
 
 def total_at(steps: pd.DataFrame, column: str, wanted_steps: ArrayLike) -> Floats:

@@ -80,7 +80,7 @@ class Values:
         return groups(self.per_seed, "arm", "cap")
 
     def values(self, arm: PlannedArm) -> dict[int, float]:
-        """The metric per seed of the finished runs of an arm; infinite where a target is never reached."""
+        """The metric per seed of the finished runs of an arm."""
         return self.scores(arm, self.column)
 
     def mean(self, arm: PlannedArm, metric: str | None = None, cap: int | None = None) -> Estimate:
@@ -90,13 +90,6 @@ class Values:
             return Estimate(math.nan, seeds=len(values), absent=reason)
         within = self.metric.within if metric is None else (-math.inf, math.inf)
         return replace(mean_interval(self.experiment.plan.replicates(values), within=within), seeds=len(values))
-
-    def unreached_reason(self, *arms: PlannedArm) -> str:
-        """``not reached in 2 of 8 seeds``, for each of the arms where it is so; empty where every seed reached the target."""
-        reasons = {arm.label: unreached_text(self.values(arm)) for arm in arms}
-        return ", ".join(
-            f"{reason} ({label})" if len(arms) > 1 else reason for label, reason in reasons.items() if reason
-        )
 
     def guessed_reason(self, *arms: PlannedArm) -> str:
         """``not informative: guessing earns 96.6 %`` where every one of the arms lies at or below what blind answers earn; else empty."""

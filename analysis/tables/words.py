@@ -180,19 +180,18 @@ def unspent_notes(experiment: Frames) -> list[str]:
     plan, store = experiment.plan, experiment.store
     if plan.match == "steps" or store is None:
         return []
-    key, run_names = ("generated_tokens" if plan.match == "tokens" else "seconds"), list[str]()
+    run_names: list[str] = []
     for name, seed, run_id in experiment.finished_runs[["arm", "seed", "run_id"]].itertuples(index=False):
         log = experiment.training.get((run_id, name))
         try:
             training = store.run(run_id).settings().get("training") or {}
         except StoreError:  # what is wrong with it is said elsewhere
             continue
-        if log is None or training.get(key) is None or log["step"].iloc[-1] < training["steps"]:
+        budget = training.get("generated_tokens")
+        if log is None or budget is None or log["step"].iloc[-1] < training["steps"]:
             continue
-        seconds = log["seconds_total"] - log["seconds_evaluate"].fillna(0)
-        spent = seconds.sum() if key == "seconds" else log["generated_tokens_total"].iloc[-1]
-        if spent < training[key]:
-            run_names.append(f"{plan.arm(name).label}, seed {seed}: {spent / training[key]:.0%} of {training[key]:g}")
+        if (spent := log["generated_tokens_total"].iloc[-1]) < budget:
+            run_names.append(f"{plan.arm(name).label}, seed {seed}: {spent / budget:.0%} of {budget:g}")
     text = f"Ended at training.steps before the budget of {plan.match} was spent; raise training.steps"
     return [f"{text}: {'; '.join(run_names)}."] * bool(run_names)
 
@@ -220,7 +219,7 @@ def short_batch_notes(experiment: Frames) -> list[str]:
 
 
 def _absent_notes(results: Results) -> list[str]:
-    """Say which finished seeds have no value of the metric, and which never reach their target."""
+    """Say which finished seeds have no value of the metric."""
     plan = results.experiment.plan
     if results.metric == plan.score:
         return []
@@ -228,9 +227,7 @@ def _absent_notes(results: Results) -> list[str]:
     if any(runs for _, runs, _ in counts) and not any(values for *_, values in counts):
         return [f"No finished run has a value of {results.metric.name}{why_absent(results)}."]
     gaps = [f"{label}, {runs - values} of {runs} seeds" for label, runs, values in counts if values < runs]
-    unreached_arms = [f"{arm.label}, {reason}" for arm in plan.arms if (reason := results.unreached_reason(arm))]
-    notes = {"Without a value, and left out": gaps, "No number where a seed never reaches the target": unreached_arms}
-    return [f"{text}: {'; '.join(arms)}." for text, arms in notes.items() if arms]
+    return [f"Without a value, and left out: {'; '.join(gaps)}."] * bool(gaps)
 
 
 def why_absent(results: Results) -> str:
@@ -241,7 +238,7 @@ def why_absent(results: Results) -> str:
         return f": they have not logged {', '.join(columns)}"
     if metric.kind not in ("pass", "maj") or not n:
         return ""
-    enough = isinstance(metric.parameter, float | int) and metric.parameter <= n
+    enough = isinstance(metric.parameter, int) and metric.parameter <= n
     return f": {advice}" if enough else f": they have {n} samples a problem"
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import ConfigError
-from harness.training.torchrun import distributed, refused_places
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
-    from harness.configuration.sections import RuntimeConfig
-    from harness.store import RunDir
+from harness.configuration.schema import RunConfig
+from harness.configuration.sections import RuntimeConfig
+from harness.store import RunDir
+from harness.training.torchrun import distributed, refused_places, train_on_ranks
 
 TRAINER = "harness.training.loop"  # where `train_run` is
 
@@ -67,8 +64,6 @@ def _refused_algorithm(config: RunConfig) -> Iterator[str]:
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
-    from harness.training.torchrun import train_on_ranks
-
     if reasons := check(config):
         raise ConfigError("; ".join(reasons))
 

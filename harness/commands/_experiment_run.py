@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import sys
-from functools import partial
 from typing import Any
 
 from harness.commands._answer import (
@@ -27,7 +26,7 @@ from harness.experiment.checks import check_plan, refusal_lines, refuse, report
 from harness.experiment.claim import remember
 from harness.experiment.data import content_hashes, data_faults, require_same_content
 from harness.experiment.history import longest_first, mixed_devices_note
-from harness.experiment.looks import Decisions, until_decided
+from harness.experiment.looks import Decisions
 from harness.experiment.plan import Plan
 from harness.experiment.power import score
 from harness.store import ResultStore, StoreError
@@ -94,15 +93,28 @@ class ExperimentRun:
 
     def _bring_all(self) -> int:
         """Bring the plan to its end, look by look; returns how many comparisons no run can decide."""
-        plan = self.plan
-        if not plan.looks:
-            self.store_plan(plan)
-            self.summary = self.bring(plan)
+        if not self.plan.looks:
+            self.store_plan(self.plan)
+            self.summary = self.bring(self.plan)
             return 0
-        _, decisions, self.summary = until_decided(
-            plan, decide=partial(decide, store=self.store), record=self.store_plan, bring=self.bring, show=self._show
-        )
+        decisions = self.bring_looks()
         return decisions.open if self.summary.ended_well else 0
+
+    def bring_looks(self) -> Decisions:
+        """Bring look after look to its end, until no comparison waits for seeds, runs are left over, or a stop came."""
+        self.summary, decisions = Summary(), decide(self.plan, self.store)
+        while True:
+            part = self.plan.first_seeds(decisions.seed_counts)
+            self.store_plan(part, decisions)
+            self.summary = self.summary.then(self.bring(part))
+            if not self.summary.ended_well or not decisions.open:
+                return decisions
+            following = decide(self.plan, self.store)
+            if following.seed_counts == decisions.seed_counts:
+                self.store_plan(part, following)
+                return following
+            self._show(following)
+            decisions = following
 
     def bring(self, part: Plan) -> Summary:
         """Have the launcher bring the runs of a part to their end, the longest first."""

@@ -168,7 +168,7 @@ def answer(options: argparse.Namespace) -> Answer:
         list(plan.seeds),
         plan.command,
         plan.match,
-        [*plan.parts, *([plan.first.part] if plan.first else [])],
+        list(plan.all_parts),
         arms,
         totals,
         notes,

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.configuration.registry import retired_keys
+from harness.configuration.registry import RETIRED
 from harness.configuration.schema import RunConfig, dump
 
 IDENTITY_VERSION = 1
@@ -46,7 +46,7 @@ def identity(config: RunConfig) -> dict[str, Any]:
 
 def without_neutral(config: Any) -> dict[str, Any]:
     """Return what is hashed of a configuration: its values, without neutral fields at their default, with retired keys."""
-    values = {key: value for key, (value, hashed) in retired_keys(type(config)).items() if hashed}
+    values = dict(RETIRED.get(f"{type(config).__module__}.{type(config).__qualname__}", {}))
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
         if item.metadata.get("neutral") and value == _absent_value(item):

@@ -4,12 +4,10 @@ A member module defines `Config`, a dataclass with a field `kind` whose default 
 else a member defines: a class `Member` that `Config` inherits, or `FUNCTIONS` of the module. Configuration files select members by `kind`.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -53,28 +51,16 @@ FAMILIES = (
     ADVANTAGE, SURROGATE, AGGREGATION, KL, BENCHMARK, MODEL, ENGINE, CURRICULUM, BACKEND, SOURCE, TRACKING, WEIGHTING,
 )  # fmt: skip
 
-# Keys that are gone, by their class: the value that they had, and whether it goes on being hashed, so that no run's id changes. A stored
-# configuration that still has such a key at this value is read; at any other value it is refused.
-ANY_VALUE = object()  # of a key that decided no number
-RETIRED: dict[str, dict[str, tuple[Any, bool]]] = {
+# Keys that are gone, by their class: the value that they had goes on being hashed, so that no id changes.
+RETIRED: Mapping[str, Mapping[str, Any]] = {
     "harness.experiment.declaration.Experiment": {
-        "checkpoint_rule": ("last", True),
-        "dev_benchmark": (None, True),
-        "fraction": (1, False),
-        "trends": ([], False),
-        "contrast_to": ("first", False),
-        "reference": (None, True),
-        "orders": (8, True),
+        "checkpoint_rule": "last",
+        "dev_benchmark": None,
+        "reference": None,
+        "orders": 8,
     },
-    "harness.experiment.plan.Arm": {"group": (None, False)},
-    "harness.configuration.sections.RuntimeConfig": {"launcher": (ANY_VALUE, False), "assumed": (ANY_VALUE, False)},
-    "harness.configuration.sections.SamplingConfig": {"streaming": (False, False)},
+    "harness.configuration.sections.TrainingConfig": {"seconds": None},
 }
-
-
-def retired_keys(cls: type) -> dict[str, tuple[Any, bool]]:
-    """The keys that a class of the configuration had once: key → (its only value, whether it is hashed)."""
-    return RETIRED.get(f"{cls.__module__}.{cls.__qualname__}", {})
 
 
 def own_members(folders: Iterable[Path]) -> list[Path]:
@@ -103,7 +89,7 @@ def place(default: Any) -> Any:
 def neutral_when(absent: Callable[[], Any], default: Callable[[], Any]) -> Any:
     """A field added after runs were stored whose default is a new meaning.
 
-    A stored configuration that lacks the field means `absent()`, and at that value the field is no part of the identity. A section that
-    stands for content outside the configuration (a file) defines `identity()`: what a run's id then holds instead of its fields.
+    A mapping that lacks the field means `absent()`, and at that value the field is no part of the identity. A section that stands for
+    content outside the configuration (a file) defines `identity()`: what a run's id then holds instead of its fields.
     """
     return field(default_factory=default, metadata={"neutral": True, "absent": absent})

@@ -4,8 +4,6 @@ Hydra composes YAML; `load` turns the plain result into these classes and refuse
 combinations, naming the nearest valid key. Importing this module imports no torch.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -20,7 +18,6 @@ import yaml
 
 from harness.configuration.error import MOST_SEED, Checked, ConfigError, UnknownKeyError, ranged
 from harness.configuration.registry import (
-    ANY_VALUE,
     BACKEND,
     BENCHMARK,
     ENGINE,
@@ -31,7 +28,6 @@ from harness.configuration.registry import (
     member,
     nearest,
     own_members,
-    retired_keys,
 )
 from harness.configuration.sections import (
     AlgorithmConfig,
@@ -152,7 +148,6 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     hints = _hints(typing.cast(type, cls))
     fields_by_name = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     arguments: dict[str, Any] = {}
-    values = _without_retired(cls, values, path)
     for name, value in values.items():
         item_path = f"{path}.{name}" if path else str(name)
         if name not in fields_by_name:
@@ -179,15 +174,6 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
         if name not in arguments and item.default is item.default_factory is dataclasses.MISSING:
             raise ConfigError(f"{path or 'the configuration'} needs a {name}")
     return cls(**arguments)
-
-
-def _without_retired(cls: type, values: dict[str, Any], path: str) -> dict[str, Any]:
-    """Raises `ConfigError` for a retired key with another value than it always had."""
-    retired_values = retired_keys(cls)
-    for name in values.keys() & retired_values.keys():
-        if retired_values[name][0] not in (values[name], ANY_VALUE):
-            raise ConfigError(f"{path}.{name}={values[name]!r}: the key is gone; leave it out")
-    return {name: value for name, value in values.items() if name not in retired_values}
 
 
 @functools.cache

@@ -103,19 +103,16 @@ class TrainingConfig(Checked, key="training"):
     Attributes:
         steps: rollout steps (at most); 0 evaluates the policy and trains nothing.
         generated_tokens: stop after the step in which this many tokens were generated, discarded groups included; null: no limit.
-        seconds: stop after this much time in training steps; not reproducible. null: no limit.
         evaluate_every: rollout steps between evaluations; step 0 and the last step are always evaluated.
     """
 
     steps: int = ranged(60, low=0)
     generated_tokens: int | None = ranged(None, low=1e-9)
-    seconds: float | None = ranged(None, low=1e-9)
     evaluate_every: int = ranged(20, low=1)
 
-    def is_spent(self, steps: int, tokens: int, seconds: float) -> bool:
+    def is_spent(self, steps: int, tokens: int) -> bool:
         """Say if a run that has come so far is at its end."""
-        limits = (steps, self.steps), (tokens, self.generated_tokens), (seconds, self.seconds)
-        return any(limit is not None and number >= limit for number, limit in limits)
+        return steps >= self.steps or (self.generated_tokens is not None and tokens >= self.generated_tokens)
 
 
 @dataclass
@@ -208,7 +205,6 @@ class RuntimeConfig(Checked, key="runtime"):
         gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
         deterministic: bits that repeat on a GPU, too (docs/running.md): slower, an error at an operator without a deterministic form;
             not with backend=verl.
-        record_rollouts: write every response of the run's engine, training and evaluation, to files in `rollouts/` of the run directory.
         elsewhere: runs are sent to other machines, so what this one lacks refuses none; hydra/launcher=submitit_slurm and ray set it.
         trackers: name → tracker that receives every metrics row beside the store (wandb, TensorBoard).
         verl: verl's environment and how it uses this machine (backend=verl).
@@ -233,7 +229,6 @@ class RuntimeConfig(Checked, key="runtime"):
     check_weights_every: int = ranged(10, low=1)
     gradient_checkpointing: bool = False
     deterministic: bool = False
-    record_rollouts: bool = False
     elsewhere: bool = False
     trackers: dict[str, Any] = field(default_factory=dict, metadata={"family_values": TRACKING})
     verl: VerlRuntime = field(default_factory=VerlRuntime)

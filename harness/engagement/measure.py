@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -40,17 +40,6 @@ class Measure:
     fields: tuple[str, ...] = ()
     threshold: float = 0.0
     arm: str = ""
-
-    @classmethod
-    def of_record(cls, raw: Mapping[str, Any]) -> Measure:
-        """Read what `record` wrote; absent values are those of nothing measured."""
-        values = {item.name: raw[item.name] for item in dataclasses.fields(cls) if item.name in raw}
-        lists = {key: tuple(values.get(key, ())) for key in ("keys", "fields")}
-        return cls(**{"name": "", **values, **lists})
-
-    def record(self) -> dict[str, Any]:
-        """Return the measure as plain JSON values."""
-        return {**dataclasses.asdict(self), "keys": list(self.keys), "fields": list(self.fields)}
 
     def value(self, runs: Sequence[pd.DataFrame]) -> float:
         """Average over each run's steps, then over runs; NaN where no run has the fields (an older store, a step without updates)."""

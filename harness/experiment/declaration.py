@@ -24,7 +24,7 @@ from harness.experiment.tuning import Tune
 from harness.statistics.attribution import Crossing
 from harness.store import METRICS, layout
 
-MATCHES = ("steps", "tokens", "seconds")
+MATCHES = ("steps", "tokens")
 _FILE = """\
 # @package _global_
 {comments}defaults: [/declared/an_experiment, _self_]
@@ -60,7 +60,7 @@ class Experiment:
             that is the base, else the first.
         search: instead of arms, what is searched (see `harness.search.study.Search`).
         tune: each arm at its best: `{over: {KEY: [VALUES]}, seeds: [900, 901]}` tries them for every arm first (see `Tune`).
-        match: steps (every arm takes training.steps), or one budget for all arms in tokens or seconds.
+        match: steps (every arm takes training.steps), or tokens (one budget of generated tokens for all arms).
         match_reference: the arm whose spending is the budget; null: the first.
         match_budget: the budget as a number; null: that of the reference arm, which then runs first.
         overrides: applied to every arm.
@@ -113,7 +113,7 @@ class Experiment:
             raise ConfigError(f"{error}: it names a folder") from error
         for name in ("match_budget", "match_reference"):
             if self.match == "steps" and getattr(self, name) is not None:
-                raise ConfigError(f"experiment.{name}={getattr(self, name)} needs match=tokens or match=seconds")
+                raise ConfigError(f"experiment.{name}={getattr(self, name)} needs match=tokens")
         if self.match_budget is not None and not 0 < self.match_budget < math.inf:
             raise ConfigError(f"experiment.match_budget={self.match_budget} must be a finite number above 0")
         if not self.seeds:

@@ -66,13 +66,11 @@ _time = datetime.fromisoformat
 
 
 def _scale_cost(usages: Sequence[_Usage], config: RunConfig, source: str) -> Cost:
-    """The mean per step times the steps, cut where a budget of tokens or seconds ends the run earlier."""
+    """The mean per step times the steps, cut where a budget of tokens ends the run earlier."""
     steps, seconds, tokens = (sum(column) for column in list(zip(*usages, strict=True))[:3])
     scale = config.training.steps / steps
     if config.training.generated_tokens is not None and tokens:
         scale = min(scale, config.training.generated_tokens / tokens)
-    if config.training.seconds is not None:
-        scale = min(scale, config.training.seconds / seconds)
     share = max(gpus for *_, gpus in usages) / config.runtime.runs_per_gpu
     return Cost(seconds * scale, tokens * scale, seconds * scale * share / 3600, source)
 

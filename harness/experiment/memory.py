@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from harness.configuration.schema import RunConfig
 from harness.model.shapes import ModelSize, shape_of
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
 
 _GIB = 2**30
 

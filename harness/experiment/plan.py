@@ -13,7 +13,6 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-from harness.configuration.registry import RETIRED
 from harness.configuration.schema import RunConfig, portable, yaml_text
 from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import Metric, UnknownMetric, metric
@@ -21,17 +20,8 @@ from harness.statistics.attribution import Crossing
 from harness.statistics.intervals import replicates
 from harness.store import ResultStore, StoreError
 
-# Keys of a record, in its order.
-_RECORDED = (
-    "name", "title", "question", "design", "benchmark", "metric", "margin", "paired", "seeds", "looks", "base_policies",
-    "primary_cap", "caps", "patches", "together", "match", "match_reference", "match_budget", "overrides",
-    "notes", "arms", "command",
-)  # fmt: skip
-_RECORDED_OF_CLAIM = ("claim", "declaration")
-_RECORDED_OF_ARM = (
-    "name", "label", "parent", "patch", "patches", "arm_id", "runs", "published", "changes", "overrides", "refused",
-    "engagement",
-)  # fmt: skip
+# What a record holds only where there is one.
+_OPTIONAL = ("factors", "chance", "parts", "claim", "declaration")
 
 
 class PlanError(StoreError, ValueError):
@@ -80,7 +70,7 @@ class Arm:
     patch: str | None = None
     patches: Sequence[str] = ()
     published: PublishedNumber | None = None
-    seeds: Sequence[int] = ()
+    seeds: Sequence[int] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,18 +118,18 @@ class PlannedArm(Arm):
             "label": raw.get("label") or raw["name"],
             "runs": {int(seed): run_id for seed, run_id in raw["runs"].items()},
             "published": None if number is None else PublishedNumber(**_read_fields(PublishedNumber, number)),
-            "engagement": tuple(Measure.of_record(measure) for measure in raw.get("engagement") or ()),
+            "engagement": tuple(Measure(**_read_fields(Measure, one)) for one in raw.get("engagement") or ()),
         }
         return cls(**_read_fields(cls, {**raw, **parsed_values}))
 
     def record(self) -> dict[str, Any]:
         """The arm as plain values."""
-        return {key: _as_plain(getattr(self, key)) for key in _RECORDED_OF_ARM}
+        return _recorded(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Everything that an experiment needs and how it is judged.
+    """Everything that an experiment needs and how it is judged. A record has the fields that `repr` shows, here and of an arm.
 
     Attributes:
         metrics: what the experiment is about; all their comparisons are one family.
@@ -164,9 +154,9 @@ class Plan:
     question: str = ""
     design: str
     benchmark: str
-    score: Metric = field(default_factory=lambda: metric("avg"))
-    metrics: tuple[Metric, ...] = field(default_factory=lambda: (metric("avg"),))
-    margins: Mapping[str, float] = field(default_factory=dict)
+    score: Metric = field(default_factory=lambda: metric("avg"), repr=False)
+    metrics: tuple[Metric, ...] = field(default_factory=lambda: (metric("avg"),), repr=False)
+    margins: Mapping[str, float] = field(default_factory=dict, repr=False)
     paired: bool = True
     seeds: tuple[int, ...]
     looks: tuple[int, ...] = ()
@@ -188,8 +178,8 @@ class Plan:
     command: str = ""
     parts: tuple[Part, ...] = ()
     first: FirstPart | None = field(default=None, repr=False, compare=False)
-    declared_on: str | None = None
-    stopped_elsewhere: bool = False
+    declared_on: str | None = field(default=None, repr=False)
+    stopped_elsewhere: bool = field(default=False, repr=False)
 
     @classmethod
     def read(cls, raw: Mapping[str, Any]) -> Plan:
@@ -206,10 +196,6 @@ class Plan:
 
     @classmethod
     def _read(cls, raw: Mapping[str, Any], label: str) -> Plan:
-        for key, (value, _) in RETIRED["harness.experiment.declaration.Experiment"].items():
-            # Nothing ever read `reference`.
-            if key != "reference" and raw.get(key) and raw[key] != value:
-                raise PlanError(f"{label} has {key}={raw[key]}, a setting that is gone; plan it again without it")
         score, metrics = _metrics(raw, label)
         margins = raw.get("margin") or {}
         if not isinstance(margins, Mapping):
@@ -236,17 +222,8 @@ class Plan:
         names = [metric.name for metric in self.metrics]
         margin = self.margins.get(names[0]) if len(names) == 1 else dict(self.margins) or None
         judgement = {"metric": names[0] if len(names) == 1 else names, "margin": margin}
-        optional_values = {
-            "factors": self.factors,
-            "chance": self.chance,
-            "parts": [*self.parts, *([self.first.part] if self.first else [])],
-        }
-        record = {key: judgement[key] if key in judgement else getattr(self, key) for key in _RECORDED}
-        record |= {key: value for key, value in optional_values.items() if value}
-        if self.claim is not None:
-            record |= {key: getattr(self, key) for key in _RECORDED_OF_CLAIM}
-        plain: dict[str, Any] = _as_plain(record)
-        return plain
+        record = _recorded(replace(self, parts=self.all_parts)) | judgement
+        return {key: value for key, value in record.items() if value or key not in _OPTIONAL}
 
     # ---- runs ----
 
@@ -341,10 +318,14 @@ class Plan:
         return self.metrics == (self.score,)
 
     @property
+    def all_parts(self) -> tuple[Part, ...]:
+        """The first parts, the one whose results lack at last."""
+        return (*self.parts, *([self.first.part] if self.first else []))
+
+    @property
     def tuning(self) -> Part | None:
         """The trials that have chosen, or will choose, values for each arm."""
-        parts = [*self.parts, *([self.first.part] if self.first else [])]
-        return next((part for part in parts if part.name == TUNE), None)
+        return next((part for part in self.all_parts if part.name == TUNE), None)
 
     @property
     def tuned_keys(self) -> tuple[str, ...]:
@@ -429,8 +410,13 @@ class FirstPart:
     then: Callable[[Part], Plan]
 
 
+def _recorded(item: Any) -> dict[str, Any]:
+    """The fields of a plan or an arm that are recorded, as plain values."""
+    return {one.name: _as_plain(getattr(item, one.name)) for one in fields(item) if one.repr}
+
+
 def _as_plain(value: Any) -> Any:
-    if hasattr(value, "record"):
+    if isinstance(value, PlannedArm):
         return value.record()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
@@ -439,7 +425,7 @@ def _as_plain(value: Any) -> Any:
     return [_as_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _read_fields(kind: type[PublishedNumber | PlannedArm | Plan], raw: Mapping[str, Any]) -> dict[str, Any]:
+def _read_fields(kind: type[PublishedNumber | Measure | PlannedArm | Plan], raw: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a dataclass that a record has, lists as tuples; null is as if it were not there.
 
     Raises KeyError with a field that is missing and has no default.

@@ -114,9 +114,7 @@ def _identified(arm: PlannedArm, config: RunConfig, experiment: str, *, with_run
 
 def cost_labels(config: RunConfig) -> dict[str, str]:
     """What the labels of a run say of its configuration; a run that ends by a budget tells no number of steps."""
-    training = config.training
-    budget = training.generated_tokens is not None or training.seconds is not None
-    steps = {} if budget else {"steps": str(training.steps)}
+    steps = {"steps": str(config.training.steps)} if config.training.generated_tokens is None else {}
     return {"cost_class": cost_class(config), **steps}
 
 
@@ -190,8 +188,7 @@ def matched(plan: Plan) -> Plan:
     if plan.match_budget is not None:
         budget = plan.match_budget
         return with_runs(
-            _with_overrides(plan, {arm.name: budget_overrides(arm.config, plan.match, budget) for arm in plan.arms}),
-            names,
+            _with_overrides(plan, {arm.name: budget_overrides(arm.config, budget) for arm in plan.arms}), names
         )
     reference_name = plan.match_reference or names[0]
     require("experiment.match_reference", reference_name, names)
@@ -205,11 +202,11 @@ def matched(plan: Plan) -> Plan:
     )
 
     def settle(store: ResultStore) -> Part | None:
-        budget = mean_spending(store, reference.runs.values(), plan.match)
+        budget = mean_spending(store, reference.runs.values())
         if budget is None:
             return None
         others = (arm for arm in plan.arms if arm.name != reference_name)
-        settings = {arm.name: budget_overrides(arm.config, plan.match, budget) for arm in others}
+        settings = {arm.name: budget_overrides(arm.config, budget) for arm in others}
         return dataclasses.replace(part, settings=settings)
 
     def then(settled: Part) -> Plan:
@@ -528,27 +525,23 @@ def multirun_declaration(overrides: Sequence[str]) -> tuple[dict[str, Any], list
 STEP_LIMIT_FACTOR = 20
 
 
-def budget_overrides(config: RunConfig, match: str, budget: float) -> list[str]:
-    """What stops a run after the step in which the budget (tokens or seconds) is spent."""
-    limit = f"generated_tokens={round(budget)}" if match == "tokens" else f"seconds={round(budget, 3)}"
-    return [f"++training.{limit}", f"++training.steps={config.training.steps * STEP_LIMIT_FACTOR}"]
+def budget_overrides(config: RunConfig, tokens: float) -> list[str]:
+    """What stops a run after the step in which the budget is spent."""
+    steps = config.training.steps * STEP_LIMIT_FACTOR
+    return [f"++training.generated_tokens={round(tokens)}", f"++training.steps={steps}"]
 
 
-def mean_spending(store: ResultStore, run_ids: Iterable[str], match: str) -> float | None:
-    """Return what finished runs spent on average: tokens, or seconds of training steps; None where one is missing."""
+def mean_spending(store: ResultStore, run_ids: Iterable[str]) -> float | None:
+    """Return the tokens that finished runs generated on average; None where one is missing."""
     totals = []
     for name in run_ids:
         run = store.run(name)
         if run.status != "finished":
             return None
-        if match == "tokens":
-            totals.append(float((run.last_step() or {}).get("generated_tokens_total") or 0.0))
-        else:
-            steps = run.steps()
-            totals.append(float((steps["seconds_total"] - steps["seconds_evaluate"].fillna(0.0)).sum()))
+        totals.append(float((run.last_step() or {}).get("generated_tokens_total") or 0.0))
         if not totals[-1] > 0:
             raise ConfigError(
-                f"experiment.match={match}: the reference run {name} spent no {match}; it needs training.steps of 1 or more, or set "
+                f"experiment.match=tokens: the reference run {name} spent no tokens; it needs training.steps of 1 or more, or set "
                 "experiment.match_budget"
             )
     return sum(totals) / len(totals) if totals else None

@@ -1,6 +1,6 @@
 """What stands around an engine, and how a token is chosen.
 
-A wrapper ends responses at strings, records them, or keeps the engine at the policy's weights. A token is chosen from logits and one
+A wrapper ends responses at strings, or keeps the engine at the policy's weights. A token is chosen from logits and one
 uniform number a row. A GPU may add floats in another order from call to call; integers give the same sum in any order. So probabilities
 are added up as whole multiples of 2⁻⁴⁰: the same logits and number always give the same token. The loss is below 2⁻⁴⁰ a token, and a
 token below that (27.7 nats) is never chosen.
@@ -8,13 +8,10 @@ token below that (27.7 nats) is never chosen.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,11 +24,15 @@ from harness.rollout.types import Completions, RolloutEngine, SamplingParams, po
 Decode = Callable[[Sequence[Sequence[int]]], Sequence[str]]
 
 
-class EngineWrapper(RolloutEngine):
-    """Passes weights, sleep and close on to `engine`; a subclass defines `generate`."""
+class StopStringEngine(RolloutEngine):
+    """Ends responses at `params.stop_strings`: the first token with which the decoded response contains one is its last.
 
-    def __init__(self, engine: RolloutEngine) -> None:
-        self.engine, self.shares_weights = engine, engine.shares_weights
+    Sampling is causal, so cutting afterwards gives what stopping there would have given. vLLM stops early by itself; for
+    the others the tokens beyond the end are sampled, thrown away and not counted. `tokenizer` decodes, special tokens included.
+    """
+
+    def __init__(self, engine: RolloutEngine, tokenizer: Any) -> None:
+        self.engine, self.tokenizer, self.shares_weights = engine, tokenizer, engine.shares_weights
 
     @property
     def positions(self) -> int | None:
@@ -48,18 +49,6 @@ class EngineWrapper(RolloutEngine):
 
     def close(self) -> None:
         self.engine.close()
-
-
-class StopStringEngine(EngineWrapper):
-    """Ends responses at `params.stop_strings`: the first token with which the decoded response contains one is its last.
-
-    Sampling is causal, so cutting afterwards gives what stopping there would have given. vLLM stops early by itself; for
-    the others the tokens beyond the end are sampled, thrown away and not counted. `tokenizer` decodes, special tokens included.
-    """
-
-    def __init__(self, engine: RolloutEngine, tokenizer: Any) -> None:
-        super().__init__(engine)
-        self.tokenizer = tokenizer
 
     def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         completions = self.engine.generate(prompts, seeds_PG, params)
@@ -92,72 +81,6 @@ def _find_end(tokens: Sequence[int], strings: Sequence[str], decode: Decode) -> 
         else:
             low = middle + 1
     return high
-
-
-class RecordingEngine(EngineWrapper):
-    """Writes the responses to every request into a file of the rollout step, one JSON object a prompt and line.
-
-    A line is `{"prompt": [ids], "sampling": {...}, "responses": [{"tokens": [ids], "log_probs": [nats], "entropy": [nats],
-    "finish_reason": "stop" | "length", "seed": 123}]}`. A step that is taken again begins its file anew.
-    """
-
-    def __init__(self, engine: RolloutEngine, folder: Path, suffix: str = "") -> None:
-        super().__init__(engine)
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._suffix = folder, suffix
-        self._file: TextIO | None = None
-
-    def begin(self, step: int) -> None:
-        """The responses to come are of this step; 0 is before training."""
-        if self._file is not None:
-            self._file.close()
-        self._file = (self._folder / f"step-{step:06d}{self._suffix}.jsonl").open("w", encoding="utf-8")
-
-    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
-        completions = self.engine.generate(prompts, seeds_PG, params)
-        self.record(prompts, seeds_PG, params, completions)
-        return completions
-
-    def record(
-        self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams, completions: Completions
-    ) -> None:
-        """Append the responses to a request, also of another engine; the lines are on their way to the disk before they are used."""
-        assert self._file is not None
-        self._file.writelines(json.dumps(line) + "\n" for line in _record_lines(prompts, seeds_PG, params, completions))
-        self._file.flush()
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-        super().close()
-
-
-def _record_lines(
-    prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams, completions: Completions
-) -> Iterator[dict[str, Any]]:
-    sampling = dataclasses.asdict(params)
-    ends, samples = completions.offsets.tolist(), seeds_PG.shape[1]
-    tokens, finished = completions.tokens_N.tolist(), completions.finished_R.tolist()
-    log_probs, entropy = _digits(completions.log_probs_N), _digits(completions.entropy_N)
-    for p, prompt in enumerate(prompts):
-        responses = []
-        for r in range(p * samples, (p + 1) * samples):
-            part = slice(ends[r], ends[r + 1])
-            responses.append(
-                {
-                    "tokens": tokens[part],
-                    "log_probs": log_probs[part],
-                    "entropy": entropy[part],
-                    "finish_reason": "stop" if finished[r] else "length",
-                    "seed": int(seeds_PG[p, r - p * samples]),
-                }
-            )
-        yield {"prompt": list(prompt), "sampling": sampling, "responses": responses}
-
-
-def _digits(values_N: torch.Tensor) -> list[float | None]:
-    """Nine significant digits give a float32 back exactly; JSON has no NaN and no infinity, they become null."""
-    return [float(f"{value:.9g}") if math.isfinite(value) else None for value in values_N.tolist()]
 
 
 CHECK_PROMPTS, CHECK_SAMPLES, CHECK_TOKENS = 2, 2, 16

@@ -66,7 +66,7 @@ class Search:
         if experiment.match != "steps":
             raise ConfigError(
                 f"experiment.match={experiment.match} holds for arms, not for the trials of a search; leave it out, or give every "
-                "trial a budget: training.generated_tokens= or training.seconds="
+                "trial a budget: training.generated_tokens="
             )
         self.parameters = parse_space(settings.space)
         self.fixed_overrides = list(fixed_overrides)

@@ -22,7 +22,7 @@ from harness.configuration.schema import load_dataclass
 from harness.experiment.declaration import Experiment, refuse_seed
 from harness.store import METRICS, ResultStore, TornFile, layout
 
-SAMPLERS = ("tpe", "random", "grid", "nsga2")
+SAMPLERS = ("tpe", "random", "grid")
 OBJECTIVES = ("avg", "seconds", *METRICS, "verifier_faults", "generated_groups", "surplus_groups")
 _OF_THE_CURRICULUM = "curriculum_"  # columns that each curriculum names itself
 
@@ -33,7 +33,7 @@ class SearchSettings:
 
     Attributes:
         space: overrides with `interval`, `range` or `choice` values (`tag(log,interval(...))` for a logarithmic scale).
-        sampler: tpe, random, grid (all values countable) or nsga2.
+        sampler: tpe, random or grid (all values countable).
         trials: how many the study is to have in total, counting those it has.
         objectives: avg (the experiment's benchmark at the training cap), or a column of the newest metrics row such as
             generated_tokens_total; a minus sign in front: less is better. Two or more: a Pareto front.
@@ -121,8 +121,6 @@ def sampler_of(search: SearchSettings, parameters: Sequence[Parameter], seed: in
     samplers = optuna.samplers
     if search.sampler == "random":
         return samplers.RandomSampler(seed=seed)
-    if search.sampler == "nsga2":
-        return samplers.NSGAIISampler(seed=seed)
     if search.sampler == "grid":
         sampler = samplers.GridSampler(grid_values(parameters), seed=search.seed)
         # It would stop `Study.optimize` after the last point, which we do not use: the number of points bounds the trials.

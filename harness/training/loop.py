@@ -44,7 +44,6 @@ def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
     parts.sync.load()
     trim_heap()  # what reading the weights took
     if progress.step == 0:
-        begin_record(parts, 0)
         if samples := parts.curriculum.calibration_samples:
             rates, progress.generated_tokens = pass_rates(parts, samples)
             parts.curriculum.calibrate(rates)
@@ -66,7 +65,6 @@ def take_step(parts: RunParts, attempt: int) -> None:
     """Take the next step: roll out and grade groups, update on them, give the engine the new weights, evaluate, and record the step."""
     config, progress, updater, ranks = parts.config, parts.progress, parts.updater, parts.ranks
     step, start, tally = progress.step + 1, time.perf_counter(), Tally()
-    begin_record(parts, step)
 
     # Roll out and grade the groups of this step, with a lag also those of later ones.
     for due_step in steps_to_collect(parts, step):
@@ -88,11 +86,10 @@ def take_step(parts: RunParts, attempt: int) -> None:
     parts.sync.load(check=step % config.runtime.check_weights_every == 0)
     synced_at = time.perf_counter()
 
-    # Count the step. One clock decides when a time budget is spent.
+    # Count the step.
     progress.step = step
     progress.updates += stats.updates
     progress.generated_tokens += selection.generated_tokens
-    progress.seconds += ranks.from_first(synced_at - start)
 
     # Evaluate.
     evaluating_at = time.perf_counter()
@@ -121,12 +118,6 @@ def take_step(parts: RunParts, attempt: int) -> None:
     if ranks.first:
         warn_of_mismatch(parts, row["sampler_kl_nats"])
         parts.run.append_step(row)
-
-
-def begin_record(parts: RunParts, step: int) -> None:
-    """Have the responses to come recorded as this step's, where a run records any."""
-    if parts.recorder is not None:
-        parts.recorder.begin(step)
 
 
 def steps_to_collect(parts: RunParts, step: int) -> range:

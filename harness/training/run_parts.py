@@ -14,8 +14,7 @@ from harness.evaluation.evaluate import Evaluator
 from harness.model.ranks import ALONE, Ranks
 from harness.objective.objective import Objective
 from harness.reward.shaping import Grader
-from harness.rollout.types import RolloutEngine
-from harness.rollout.wrappers import RecordingEngine, WeightSync
+from harness.rollout.wrappers import WeightSync
 from harness.sampling.selection import Groups, Selection
 from harness.sampling.source import Source, SourceContext
 from harness.store import RunDir
@@ -31,7 +30,7 @@ class Progress:
 
     Attributes:
         step, updates: rollout steps and optimiser updates made.
-        generated_tokens, seconds: spent on training so far, of all ranks.
+        generated_tokens: of all ranks, so far.
         carried: groups with contrast that the last batch had no room for.
         waiting: groups rolled out ahead of their steps, oldest first.
     """
@@ -39,12 +38,11 @@ class Progress:
     step: int = 0
     updates: int = 0
     generated_tokens: int = 0
-    seconds: float = 0.0
     carried: Groups | None = None
     waiting: list[Selection] = field(default_factory=list)
 
     def counts(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("step", "updates", "generated_tokens", "seconds")}
+        return {name: getattr(self, name) for name in ("step", "updates", "generated_tokens")}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Take back what a checkpoint has; one of the last step has the counts alone."""
@@ -79,26 +77,18 @@ class RunParts(TaskParts):
             run, config.runtime.keep_checkpoints, self.policy, self.updater.optimizer, self.ranks
         )
         # The engine, which is closed where a part after it cannot be made.
-        engine = build_engine(config, self.policy, self.tokenizer)
+        self.engine = build_engine(config, self.policy, self.tokenizer)
         with ExitStack() as on_failure:
-            on_failure.callback(engine.close)
-            self.engine: RolloutEngine = engine
-            self.recorder: RecordingEngine | None = None
-            if config.runtime.record_rollouts:
-                suffix = "" if self.ranks.world == 1 else f"-{self.ranks.rank}"
-                self.engine = self.recorder = RecordingEngine(engine, run.path / "rollouts", suffix)
-            # The check of a weight update belongs to no rollout, so it bypasses the recording.
-            self.sync = WeightSync(engine, self.policy, self.prompts, self.params, self.ranks)
+            on_failure.callback(self.engine.close)
+            self.sync = WeightSync(self.engine, self.policy, self.prompts, self.params, self.ranks)
             # Where responses come from.
             source, score = config.algorithm.source, self.updater.score_responses
             context = SourceContext(
                 config, self.policy, self.engine, self.tokenizer, self.problems, self.prompts, score
             )
             self.source: Source = implementation(SOURCE, source).build(source, context)
-            # Evaluation. A record has to hold a run's own samples, so it shares none.
-            cache = None
-            if not config.runtime.record_rollouts:
-                cache = base_evaluations(config, run, initial, linear_kernel, grader, self.ranks)
+            # Evaluation.
+            cache = base_evaluations(config, run, initial, linear_kernel, grader, self.ranks)
             self.evaluator = Evaluator(
                 config, run, self.engine, self.tokenizer, grader, self.params.stop_token_ids, cache, self.ranks
             )
@@ -108,8 +98,7 @@ class RunParts(TaskParts):
         self.engine.close()
 
     def budget_spent(self) -> bool:
-        progress = self.progress
-        return self.config.training.is_spent(progress.step, progress.generated_tokens, progress.seconds)
+        return self.config.training.is_spent(self.progress.step, self.progress.generated_tokens)
 
     def state(self) -> dict[str, Any]:
         """Return what a resume needs besides weights and optimiser: tensors and plain values.
@@ -125,9 +114,7 @@ class RunParts(TaskParts):
         if self.ranks.first and state is None:
             warn_of_lost_steps(self.run, self.config)
         if self.ranks.first:  # what a broken-off attempt made beyond the checkpoint is of another policy
-            # A record needs the samples before training again, too.
-            start = -1 if self.config.runtime.record_rollouts else 0
-            self.run.rewind(state["step"] if state else start)
+            self.run.rewind(state["step"] if state else 0)
         self.ranks.from_first(None)  # nobody looks for samples before
         if state is None:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -66,7 +67,7 @@ def ladder(root: Path, *, measured: bool) -> Results:
     names = [rung[0] for rung in RUNGS]
     if measured:
         for index, measure in ((1, MASK), (2, CLIP)):
-            record = {**measure.record(), "arm": names[index]}
+            record = {**asdict(measure), "arm": names[index]}
             plan["arms"][index]["engagement"] = [record]
         for index, field, share in ((1, "masked_fraction", 0.14), (2, "clip_released_fraction", 0.0002)):
             for run_id in plan["arms"][index]["runs"].values():

@@ -74,9 +74,9 @@ def test_a_run_that_two_arms_share_is_counted_once_and_an_unfinished_one_not_at_
             "the step that reaches 200,000 generated tokens.",
         ),
         (
-            [[], ["training.steps=1000", "training.seconds=90.5"]],
+            [[], ["training.steps=1000", "training.generated_tokens=90000"]],
             "Training takes at most 1000 rollout steps of",
-            "the step that reaches 90.5 seconds of training; one of naive GRPO takes 50 steps.",
+            "the step that reaches 90,000 generated tokens; one of naive GRPO takes 50 steps.",
         ),
     ],
 )

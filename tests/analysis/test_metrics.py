@@ -11,7 +11,7 @@ from scipy import stats
 from synthetic_store import RUNGS, SHORT, build_store, declared
 from tables import table
 
-from analysis.answer import answer_of, answer_sentences, decisions
+from analysis.answer import answer_sentences, decisions
 from analysis.figures.curves import metric_figure
 from analysis.figures.drawing import figure_style
 from analysis.figures.effects import differences_figure, grid_figure
@@ -27,7 +27,7 @@ from harness.store import ResultStore
 
 SEEDS = (0, 1, 2, 3)
 ASKED = ["length_wrong", "avg", "pass@2", "truncated", "dead_groups", "area", "seconds", "generated_tokens"]
-ASKED += ["tokens_to@0.4", "steps_to@0.4", "seconds_to@0.4", "training/gradient_norm"]
+ASKED += ["training/gradient_norm"]
 
 
 def declare(root, metrics, **more):
@@ -57,12 +57,8 @@ def test_the_chart_opens_on_the_first_declared_metric(root, asked, first):
 
 
 def test_names_carry_unit_scale_and_direction():
-    wrong, reach = metric("length_wrong"), metric("tokens_to@0.85")
-    gradient = metric("training/clip_fraction_low")
+    wrong, gradient = metric("length_wrong"), metric("training/clip_fraction_low")
     assert (wrong.title, wrong.unit, wrong.better) == ("length of wrong answers", "tokens", "")
-    assert reach.title == "generated tokens to an accuracy of 85 %"
-    assert (reach.unit, reach.scale) == ("k tokens", 1e-3)
-    assert (reach.parameter, reach.direction) == (0.85, "lower is better")
     assert (gradient.unit, gradient.scale, gradient.parameter) == ("points", 100, "clip_fraction_low")
     assert (metric("pass@8").header, wrong.header) == ("Pass@8 %", "length of wrong answers, tokens")
     assert metric("training/gradient_norm").file_name == "training_gradient_norm"
@@ -106,32 +102,24 @@ def test_every_metric_is_that_of_the_stored_samples_and_steps(root, results):
         assert of["seconds"] == pytest.approx(20 * 0.16)
         assert of["generated_tokens"] == 20 * 3100
         assert of["training/gradient_norm"] == pytest.approx(steps["gradient_norm"].mean())
-        assert of["tokens_to@0.4"] == pytest.approx(3100 * of["steps_to@0.4"])
-        assert of["seconds_to@0.4"] == pytest.approx(0.16 * of["steps_to@0.4"])
 
 
 def curve(*points):
     return pd.DataFrame(points, columns=["step", "avg"])
 
 
-def test_area_and_first_reach_by_hand():
-    cells = curve((0, 0.2), (10, 0.6), (40, 0.6))
-    none = pd.DataFrame({"step": []})
-    area, steps_to = metric("area"), lambda target: metric(f"steps_to@{target}")
+def test_area_by_hand():
+    area, none = metric("area"), pd.DataFrame({"step": []})
     by_hand = (10 * 0.4 + 30 * 0.6) / 40
-    assert value_of(area, cells, none, 40) == pytest.approx(by_hand)
+    assert value_of(area, curve((0, 0.2), (10, 0.6), (40, 0.6)), none, 40) == pytest.approx(by_hand)
     assert math.isnan(value_of(area, curve((0, 0.2)), none, 0))
-    assert value_of(steps_to(0.3), cells, none, 40) == pytest.approx(2.5)
-    assert value_of(steps_to(0.1), cells, none, 40) == 0
-    assert value_of(steps_to(0.61), cells, none, 40) == math.inf
 
 
 def test_what_a_run_has_not_logged_has_no_value():
     cells, logged = curve((0, 0.2), (10, 0.6)), pd.DataFrame({"step": [10], "loss": [0.5]})
-    for name in ("seconds", "tokens_to@0.4", "seconds_to@0.4", "dead_groups", "training/gradient_norm"):
+    for name in ("seconds", "dead_groups", "training/gradient_norm"):
         assert math.isnan(value_of(metric(name), cells, logged, 10)), name
         assert math.isnan(value_of(metric(name), cells, logged.iloc[:0], 10)), name
-    assert value_of(metric("steps_to@0.4"), cells, logged, 10) == pytest.approx(5)
     assert value_of(metric("training/loss"), cells, logged, 10) == 0.5
 
 
@@ -184,13 +172,13 @@ def test_answer_table_and_figure_name_metric_unit_and_margin(root):
 
 def test_every_metric_has_its_files_and_accuracy_is_never_called_by_another_name(root, tmp_path, monkeypatch):
     monkeypatch.setattr("analysis.report.FIGURES", {})  # those of training, which `test_figures.py` draws
-    declare(root, ["length_wrong", "tokens_to@0.4"])
+    declare(root, ["length_wrong", "seconds"])
     paths = write_answer(root, "ladder", tmp_path, figures="all", formats=("svg",))
     names = {path.name for path in paths}
-    assert {"ladder.md", "ladder-tokens_to_0.4.md", "differences-tokens_to_0.4.svg", "metric.svg"} <= names
-    assert "metric-tokens_to_0.4.svg" not in names
-    assert "tokens_to@0.4" in set(pd.read_csv(tmp_path / "frames" / "scores.csv")["metric"])
-    assert "generated tokens to an accuracy of 40 %" in (tmp_path / "report.html").read_text()
+    assert {"ladder.md", "ladder-seconds.md", "differences-seconds.svg", "metric.svg"} <= names
+    assert "metric-seconds.svg" not in names
+    assert "seconds" in set(pd.read_csv(tmp_path / "frames" / "scores.csv")["metric"])
+    assert "wall time of the run" in (tmp_path / "report.html").read_text()
 
 
 def test_a_direction_decides_what_is_best_in_a_grid_and_none_is_best_without_one(tmp_path):
@@ -208,30 +196,6 @@ def test_a_direction_decides_what_is_best_in_a_grid_and_none_is_best_without_one
 
 
 # ---- values that are not there -------------------------------------------------------------------------------------------
-
-
-def test_a_target_that_some_seeds_never_reach_is_said_and_not_averaged(root):
-    """Between the worst and the best last score of the first arm, so that some of its seeds reach it."""
-    plain = declare(root, "avg")
-    first, second, *_ = plain.experiment.plan.arms
-    target = round(float(np.mean(sorted(plain.values(first).values())[:2])), 4)
-    view = declare(root, f"tokens_to@{target}")
-    never = sum(math.isinf(value) for value in view.values(first).values())
-    assert 1 <= never < len(SEEDS)
-    said = f"not reached in {never} of 4 seeds"
-    assert view.mean(first).absent == said
-    assert math.isnan(view.mean(first).value)
-    delta = view.declared[second.name]
-    assert said in delta.absent
-    assert "(naive GRPO)" in delta.absent
-    text = to_markdown(main_table(view))
-    assert f"| {said} |" in text
-    assert f"naive GRPO, {said}" in text
-    assert f"{said} (naive GRPO)" in answer_of(view).lines[0].verdict
-    with figure_style("screen"):
-        nowhere = declare(root, "tokens_to@0.999")
-        assert differences_figure(nowhere) is None
-    assert "not reached in 4 of 4 seeds" in to_markdown(main_table(nowhere))
 
 
 def test_a_metric_that_no_run_has_is_said_with_what_is_missing(root):
@@ -265,15 +229,3 @@ def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path):
     assert comparison["text"].startswith("avg@n: +")
     assert "; length of answers: " in comparison["text"]
     assert comparison["text"].endswith("next look at 5 seeds")
-
-
-def test_a_target_never_reached_closes_a_comparison_without_a_word(tmp_path):
-    rungs = [("a", "a", 0.35, 1.0), ("b", "b", 0.8, 1.0)]
-    build_store(tmp_path, rungs=rungs, **SHORT)
-    view = declare(tmp_path, "steps_to@0.6", looks=[3, 5])
-    said = decisions(view.experiment.plan, ResultStore(tmp_path))
-    assert said["seed_counts"] == {"a": 3, "b": 3}  # more seeds cannot make these three comparable
-    (comparison,) = said["comparisons"]
-    assert comparison["state"] == "no comparison"
-    assert comparison["text"].endswith("no comparison, not reached in 3 of 3 seeds (a)")
-    assert "| not reached in 3 of 3 seeds (a) |" in to_markdown(main_table(view))

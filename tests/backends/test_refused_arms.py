@@ -67,9 +67,12 @@ def test_an_arm_that_the_others_wait_for_must_be_runnable(tmp_path: Path, said: 
 
 
 def test_the_others_run_and_the_answer_says_what_is_missing(tmp_path: Path, said: Said) -> None:
-    given = ["backend=builtin,trl", "runtime.record_rollouts=true", "seed=0", "experiment.name=two", *SMALL]
+    given = ["backend=builtin,trl", "sampling.stop_strings=[stop]", "seed=0", "experiment.name=two", *SMALL]
     given += ["training.steps=1", "evaluation.caps=[12]", f"runtime.results={tmp_path}"]
-    reason = "runtime.record_rollouts=true: TRL samples training responses itself, not an engine of ours; leave it out"
+    reason = (
+        "sampling.stop_strings=['stop']: GRPOTrainer has no setting of its own for them; "
+        "its generation_kwargs go to the engine as they are"
+    )
     shown = " ".join(said("plan", "-m", *given).split())
     assert f"refused trl: {reason}" in shown
     assert "2 runs, 0 finished, 1 to run, 1 refused" in shown

@@ -166,13 +166,6 @@ def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store, 
     assert len(matched.specs) == 3 * GRID
 
 
-def test_matched_seconds_leave_out_evaluation(store):
-    arm = plan(store).arms[0]
-    for seed in arm.runs:
-        finish(store, arm.spec(seed))
-    assert plan(store, "match=seconds").arms[1].config.training.seconds == 80.0
-
-
 def test_an_explicit_budget_holds_for_every_arm(store):
     matched = plan(store, "match=tokens", "experiment.match_budget=5000")
     assert {planned.config.training.generated_tokens for planned in matched.arms} == {5000}

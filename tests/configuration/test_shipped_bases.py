@@ -8,25 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id, identity, run_id
-from harness.configuration.schema import RunConfig, dump, load
+from harness.configuration.schema import RunConfig
 from harness.testbed import recipe as shipped
 from harness.testbed.recipe import Bases
 
-STORED = Path(__file__).with_name("stored_run_config.yaml")
 STORED_ID = "b508b21169645880"  # seed 3 of algorithm=dapo, computed before the key existed
-
-
-def test_a_configuration_stored_before_sets_shipped_keeps_its_id() -> None:
-    values = yaml.safe_load(STORED.read_text())
-    assert "bases" not in values["model"]
-    config = load(values)
-    assert config.model.bases == Bases(set=None)
-    assert run_id(config) == STORED_ID
-    assert run_id(load(dump(config))) == STORED_ID, "and keeps it once the key is written down"
 
 
 def test_a_warm_up_of_ones_own_and_the_old_protocol_find_that_run_again() -> None:

@@ -204,11 +204,11 @@ def test_what_a_target_cannot_express_is_named(dialect: str, overrides: list[str
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_budgets_ends_of_responses_and_values_of_rewards_are_said(dialect: str) -> None:
-    given = ["training.generated_tokens=1000000", "training.seconds=60", "sampling.stop_strings=[stop]"]
+    given = ["training.generated_tokens=1000000", "sampling.stop_strings=[stop]"]
     given += ["algorithm.reward.wrong=0", "algorithm.reward.format_credit=0.1"]
     out = exported(dialect, "algorithm=grpo", *given)
     named = [line.partition("=")[0] for line in out.inexpressible]
-    assert {"training.generated_tokens", "training.seconds", "sampling.stop_strings"} <= set(named)
+    assert {"training.generated_tokens", "sampling.stop_strings"} <= set(named)
     rewards = "give 1 for a right answer and 0 for a wrong one, 0.1 more where an answer can be extracted"
     assert any(rewards in note for note in out.notes)
     assert not any(

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from stored_runs import about, graded
 
-from harness.commands._answer import decide
 from harness.commands._arguments import select
+from harness.commands._experiment_run import ExperimentRun
 from harness.commands.status import decisions_of
 from harness.execution.supervisor import Summary
-from harness.experiment.looks import until_decided
 from harness.experiment.planning import plan_experiment
 from harness.store import ResultStore
 
@@ -36,21 +35,16 @@ def finish(store, spec):
     run.write_samples("arithmetic_heldout", 1, 1, graded(right))
 
 
-class Invocation:
+class Invocation(ExperimentRun):
     """One `harness run`: it is interrupted after `patience` runs; `stop`: a signal that comes while the last ones end."""
 
     def __init__(self, root, patience=1000, stop=None):
         self.store, self.left, self.swept, self.shown, self.stop = ResultStore(root), patience, [], [], stop
-        self.part, self.decisions, self.summary = until_decided(
-            make_plan(root),
-            decide=lambda plan: decide(plan, self.store),
-            record=self.record,
-            bring=self.bring,
-            show=self.shown.append,
-        )
+        self.plan, self.checks = make_plan(root), []
+        self.decisions = self.bring_looks()
 
-    def record(self, part, decisions):
-        self.store.write_plan(NAME, {**part.record(), "decisions": list(decisions.comparisons)})
+    def _show(self, decisions):
+        self.shown.append(decisions)
 
     def bring(self, part):
         summary = Summary(stopped_by=self.stop)

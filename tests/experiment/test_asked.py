@@ -26,17 +26,17 @@ def test_the_default_is_accuracy_and_its_record_is_as_before():
 
 def test_metrics_and_margins_are_recorded_as_they_are_declared():
     asked = [
-        "experiment.metric=[length_wrong,pass@8,tokens_to@0.8]",
+        "experiment.metric=[length_wrong,pass@8,seconds]",
         "experiment.margin={length_wrong: 0.5, pass@8: 2}",
     ]
     plan = plan_experiment([*DECLARED, *asked])
     record = plan.record()
-    assert record["metric"] == ["length_wrong", "pass@8", "tokens_to@0.8"]
+    assert record["metric"] == ["length_wrong", "pass@8", "seconds"]
     assert record["margin"] == {"length_wrong": 0.5, "pass@8": 2.0}
     assert planned_comparisons(plan) == 3 * 3
     assert metric_lines(plan) == [
         "asks about: length of wrong answers (tokens, margin 0.5); Pass@8 (points, higher is better, margin 2); "
-        "generated tokens to an accuracy of 80 % (k tokens, lower is better)"
+        "wall time of the run (s, lower is better)"
     ]
     assert declared_experiment([*DECLARED, "experiment.metric=entropy", "experiment.margin=1"]).margin == 1.0
     assert [one.config for one in plan.arms] == [one.config for one in plan_experiment(DECLARED).arms]

@@ -82,8 +82,7 @@ def test_a_level_that_costs_more_is_named_once(tmp_path: Path) -> None:
     declared.append(f"experiment.factors={levels}")
     with config_dir(str(tmp_path)):
         found = {one.arm: one for one in check_plan(plan_experiment(declared))}
-        equal = [check_plan(plan_experiment([*declared, f"match={one}"])) for one in ("tokens", "seconds")]
-    assert equal == [[], []]
+        assert check_plan(plan_experiment([*declared, "match=tokens"])) == []
     assert list(found) == ["group_4", "group_16", "dynamic_sampling"]
     assert {one.check for one in found.values()} == {"unequal cost"}
     assert found["group_16"].reason.startswith("in 4 of 12 cells, against base: 32 responses per update instead")

@@ -47,7 +47,7 @@ def test_a_plan_records_the_seeds_asked_for_so_far(tmp_path):
 def test_a_matched_budget_is_that_of_the_first_look(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "harness.experiment.planning.mean_spending", lambda store, ids, match: asked.append(list(ids)) or 1000.0
+        "harness.experiment.planning.mean_spending", lambda store, ids: asked.append(list(ids)) or 1000.0
     )
     plan = plan_experiment([NAME, "match=tokens", LOOKS, f"runtime.results={tmp_path}"])
     reference = plan.arms[0].runs

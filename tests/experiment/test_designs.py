@@ -14,7 +14,7 @@ from harness.configuration.error import ConfigError
 from harness.experiment.checks import refuse
 from harness.experiment.declaration import as_file
 from harness.experiment.designs import design_arms
-from harness.experiment.plan import Plan, PlanError
+from harness.experiment.plan import Plan
 from harness.experiment.planning import plan_experiment
 from harness.statistics.attribution import Crossing
 
@@ -139,12 +139,3 @@ def test_an_empty_cell_is_refused_before_anything_runs(factors: Factors, monkeyp
     monkeypatch.setattr("harness.experiment.checks.refusals", lambda config: wide.pop())
     with pytest.raises(ConfigError, match=r"the cell group_4\+bonus cannot be run.*no room"):
         refuse(plan)
-
-
-def test_a_stored_plan_with_a_setting_that_is_gone_names_it() -> None:
-    record = plan_experiment(["experiment=dapo_ladder"]).record()
-    assert Plan.read({**record, "dev_benchmark": None, "fraction": 1, "contrast_to": "first"}).name == "dapo_ladder"
-    arms = [{**arm, "group": "loss"} for arm in record["arms"]]
-    assert Plan.read({**record, "reference": "numbers.csv", "arms": arms}).record() == record
-    with pytest.raises(PlanError, match="has fraction=2, a setting that is gone"):
-        Plan.read({**record, "fraction": 2})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pandas as pd
@@ -53,8 +52,3 @@ def test_the_mark_is_under_the_threshold_only() -> None:
     assert TOKENS.text(0.0002, mark=False) == "0.02 % of tokens"
     assert Measure("always", ("optimizer.learning_rate",)).text(math.nan) == "always"
     assert not Measure("always", ()).hardly(0.0)
-
-
-def test_a_record_is_json_and_comes_back() -> None:
-    assert Measure.of_record(json.loads(json.dumps(TOKENS.record()))) == TOKENS
-    assert Measure.of_record({}) == Measure("", ())

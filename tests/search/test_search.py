@@ -137,7 +137,7 @@ def test_a_grid_visits_every_point_once(store):
 
 
 def test_several_objectives_give_a_pareto_front(store):
-    feed = sweep(store, trials=6, sampler="nsga2", objectives=["avg", "-generated_tokens_total"])
+    feed = sweep(store, trials=6, objectives=["avg", "-generated_tokens_total"])
     go(feed)
     front = feed.study.best_trials
     assert front

@@ -96,12 +96,11 @@ def test_folders_that_can_be_no_experiment_are_foreign(store):
         store.plan("dapo copy")
 
 
-@pytest.mark.parametrize("match", ["tokens", "seconds"])
-def test_a_reference_that_spent_nothing_gives_no_budget(store, match):
+def test_a_reference_that_spent_nothing_gives_no_budget(store):
     run_id = "9" * 16
     store.run(run_id).create("", about())
-    with pytest.raises(ConfigError, match=rf"{run_id} spent no {match}; it needs training\.steps of 1"):
-        mean_spending(store, [run_id], match)
+    with pytest.raises(ConfigError, match=rf"{run_id} spent no tokens; it needs training\.steps of 1"):
+        mean_spending(store, [run_id])
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and sys.platform != "linux", reason="root may write anywhere")

@@ -58,7 +58,6 @@ def state(trainer: RunParts) -> dict[str, object]:
     """Everything that a run carries on but its time: the loop's state, weights and optimiser."""
     optimizer = trainer.updater.optimizer.state_dict()
     state = {**trainer.state(), "policy": trainer.policy.state(), "optimizer": optimizer}
-    del state["seconds"]
     return state
 
 
@@ -124,7 +123,7 @@ def test_the_last_checkpoint_keeps_no_optimizer_and_ends_a_run_that_was_killed_a
     trained = bench.trained(config)
     (step, folder), steps = trained.run.checkpoints()[-1], trained.run.steps()
     counts = torch.load(folder / "state.pt", weights_only=True)
-    assert (step, counts.keys()) == (2, {"step", "updates", "generated_tokens", "seconds"})
+    assert (step, counts.keys()) == (2, {"step", "updates", "generated_tokens"})
     before = (folder / "policy" / "model.safetensors").read_bytes()
     again = bench.trained(config)
     assert again.progress.counts() == counts

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from harness.backends.trl.settings import absent_packages as absent
+from harness.backends.trl.settings import differences as differences
+from harness.backends.trl.settings import refusals as check
 from harness.configuration.error import Checked, choice
+from harness.configuration.schema import RunConfig
+from harness.store import RunDir
+from harness.training.torchrun import distributed, train_on_ranks
 
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
-    from harness.store import RunDir
-
+__all__ = ["Config", "absent", "check", "differences", "train"]
 TRAINER = "harness.backends.trl.run"  # where `train_run` is
 
 
@@ -31,28 +33,8 @@ class Config(Checked, key="backend"):
     overrides: list[str] = field(default_factory=list)
 
 
-def check(config: RunConfig) -> list[str]:
-    from harness.backends.trl.settings import refusals
-
-    return refusals(config)
-
-
-def differences(config: RunConfig) -> list[str]:
-    from harness.backends.trl.settings import differences as lines
-
-    return lines(config)
-
-
-def absent(config: RunConfig) -> list[str]:
-    from harness.backends.trl.settings import absent_packages
-
-    return absent_packages(config)
-
-
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
     """See the family's contract."""
-    from harness.training.torchrun import distributed, train_on_ranks
-
     if distributed(config.runtime):
         return train_on_ranks(config.runtime, run, stop, attempt)
     from harness.backends.trl.run import train_run

@@ -50,7 +50,7 @@ def trl_config(config: RunConfig) -> RunConfig:
             dead_groups=DeadGroupsConfig(),
         ),
         optimizer=replace(config.optimizer, decay="none", final_share=0.0, warmup_steps=0),
-        training=replace(config.training, generated_tokens=None, seconds=None),
+        training=replace(config.training, generated_tokens=None),
     )
 
 
@@ -187,8 +187,6 @@ def _refused_machine(config: RunConfig) -> Iterator[str]:
         yield "model.precision=mixed is the built-in decoder's; use bfloat16 or float32"
     if config.backend.liger and runtime.device != "cuda":
         yield "backend.liger=true: Liger's kernels need a GPU; add runtime.device=cuda, or leave it out"
-    if runtime.record_rollouts:
-        yield "runtime.record_rollouts=true: TRL samples training responses itself, not an engine of ours; leave it out"
 
 
 def _refused_sampler(config: RunConfig) -> Iterator[str]:

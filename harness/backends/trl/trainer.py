@@ -163,7 +163,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         self.parts, self.rollouts, self.attempt = parts, rollouts, attempt
         self.evaluate, self.publish, self.stop = evaluate, publish, stop
         self.updates = updates_per_step(parts.config)
-        self.tokens, self.seconds = spent_budget(parts)
+        self.tokens = generated_tokens(parts)
         self.ended = False  # a budget is spent
         self._logs: list[dict[str, float]] = []
         self._step_start = 0.0
@@ -183,8 +183,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         assert selection is not None
         self._trained_at = time.perf_counter()
         self.tokens += selection.generated_tokens
-        self.seconds += self.rollouts.ranks.from_first(self._trained_at - self._step_start)
-        self.ended = self.parts.config.training.is_spent(step, self.tokens, self.seconds)
+        self.ended = self.parts.config.training.is_spent(step, self.tokens)
         stopping = self.rollouts.ranks.any(self.stop()) and not self.ended
         control.should_training_stop = control.should_training_stop or stopping or self.ended
         control.should_save = not self.ended and (stopping or step % runtime.checkpoint_every == 0)
@@ -251,9 +250,6 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         return average(np.array([each[name] for each in self._logs if each.get(name) is not None]))
 
 
-def spent_budget(parts: TaskParts) -> tuple[int, float]:
-    """Tokens generated and seconds trained in the steps that the store has rows of."""
-    rows = parts.run.steps()
-    if not len(rows):
-        return 0, 0.0
-    return int(rows["generated_tokens_total"].iloc[-1]), float((rows["seconds_total"] - rows["seconds_evaluate"]).sum())
+def generated_tokens(parts: TaskParts) -> int:
+    """Tokens generated in the steps that the store has rows of."""
+    return int((parts.run.last_step() or {}).get("generated_tokens_total") or 0)

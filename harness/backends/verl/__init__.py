@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from harness.backends.verl.overrides import differences as differences
+from harness.backends.verl.overrides import refusals as check
+from harness.backends.verl.process import absent_programs as absent
 from harness.configuration.error import Checked, choice, require
+from harness.configuration.schema import RunConfig
 from harness.exchange.verl import DEVIATIONS
+from harness.store import RunDir
 
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
-    from harness.store import RunDir
+__all__ = ["Config", "absent", "check", "differences", "train"]
 
 
 @dataclass
@@ -34,24 +36,6 @@ class Config(Checked, key="backend"):
         super().__post_init__()
         for name in self.accept:
             require("backend.accept", name, DEVIATIONS)
-
-
-def check(config: RunConfig) -> list[str]:
-    from harness.backends.verl.overrides import refusals
-
-    return refusals(config)
-
-
-def differences(config: RunConfig) -> list[str]:
-    from harness.backends.verl.overrides import differences as lines
-
-    return lines(config)
-
-
-def absent(config: RunConfig) -> list[str]:
-    from harness.backends.verl.process import absent_programs
-
-    return absent_programs(config)
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:

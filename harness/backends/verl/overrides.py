@@ -249,8 +249,6 @@ def _refused_machine(config: RunConfig) -> Iterator[str]:
     gpus = runtime.gpus_per_run * runtime.nodes
     if runtime.device == "auto" and (runtime.elsewhere or visible_gpus()):  # said before a job is sent, not by each job
         yield "runtime.device=auto leases no GPU, so that several runs of verl would share them; add runtime.device=cuda"
-    if runtime.record_rollouts:
-        yield "runtime.record_rollouts=true: verl samples training responses itself, not an engine of ours; leave it out"
     if runtime.runs_per_gpu > 1:
         yield f"runtime.runs_per_gpu={runtime.runs_per_gpu}: verl's sampler takes its share of the whole GPU; set it to 1"
     if runtime.ranks not in (0, runtime.gpus_per_run):

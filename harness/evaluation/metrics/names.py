@@ -1,6 +1,6 @@
 """Metrics: their names, units and better direction, and the one reducer of graded samples to them. One number a training seed.
 
-A name may carry a parameter behind ``@`` (``pass@8``, ``tokens_to@0.8``), or be ``training/`` and a column of the step metrics.
+A name may carry a parameter behind ``@`` (``pass@8``), or be ``training/`` and a column of the step metrics.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class UnknownMetric(ValueError):
 class Metric:
     """One metric, one number a seed.
 
-    `name` as declared (``tokens_to@0.8``), `title` and `unit` as printed; ``points`` is the unit of a fraction of 1 shown in per cent.
+    `name` as declared (``pass@8``), `title` and `unit` as printed; ``points`` is the unit of a fraction of 1 shown in per cent.
     A stored value times `scale` is shown with `digits` behind the point. `better`: ``higher``, ``lower`` or empty. `kind` is the name
-    without `parameter`: k of ``pass@k``, the accuracy of ``tokens_to@0.8`` as a fraction of 1, or the column of ``training/...``.
+    without `parameter`: k of ``pass@k``, or the column of ``training/...``.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Metric:
     digits: int = 1
     better: str = ""
     kind: str = ""
-    parameter: float | str | None = None
+    parameter: int | str | None = None
 
     @property
     def percent(self) -> str:
@@ -96,8 +96,7 @@ PLAIN: Mapping[str, Metric] = {
         Metric("seconds", "wall time of the run", "s", 1.0, 1, LOWER, "seconds"),
     )
 }
-TARGETS = ("steps_to", "tokens_to", "seconds_to")
-PATTERNS = ("pass@K", "maj@K", *(f"{kind}@ACCURACY" for kind in TARGETS), f"{TRAINING}/COLUMN")
+PATTERNS = ("pass@K", "maj@K", f"{TRAINING}/COLUMN")
 
 
 def metric(name: str) -> Metric:
@@ -105,8 +104,8 @@ def metric(name: str) -> Metric:
     if name in PLAIN:
         return PLAIN[name]
     kind, mark, text = name.partition("@")
-    if mark and kind in _WITH_PARAMETER:
-        return _WITH_PARAMETER[kind](kind, text)
+    if mark and kind in ("pass", "maj"):
+        return _subset_metric(kind, text)
     if name.startswith(f"{TRAINING}/") and len(name) > len(TRAINING) + 1:
         return _training_metric(name.removeprefix(f"{TRAINING}/"))
     close = difflib.get_close_matches(name, [*PLAIN, *PATTERNS], n=1, cutoff=0.6)
@@ -119,23 +118,6 @@ def _subset_metric(kind: str, text: str) -> Metric:
     if re.fullmatch(r"[1-9]\d*", text) is None:
         raise UnknownMetric(f"{kind}@{text}: k must be a whole number from 1, such as {kind}@8")
     return Metric(f"{kind}@{text}", f"{kind.capitalize()}@{text}", POINTS, 100.0, 1, HIGHER, kind, int(text))
-
-
-def _target_metric(kind: str, text: str) -> Metric:
-    """Return what a run spends until its accuracy first reaches a target."""
-    try:
-        target = float(text)
-    except ValueError:
-        target = 0.0
-    if not 0 < target < 1:
-        raise UnknownMetric(f"{kind}@{text}: the accuracy to reach is a fraction of 1, such as {kind}@0.8 for 80 %")
-    what, unit, scale = {
-        "steps_to": ("rollout steps", "steps", 1.0),
-        "tokens_to": ("generated tokens", "k tokens", 1e-3),
-        "seconds_to": ("wall time", "s", 1.0),
-    }[kind]
-    title = f"{what} to an accuracy of {100 * target:.10g} %"
-    return Metric(f"{kind}@{text}", title, unit, scale, 1, LOWER, kind, target)
 
 
 def _training_metric(column: str) -> Metric:
@@ -153,11 +135,6 @@ _UNITS = {
     "seconds": ("s", 1.0, 3),
     "tokens": ("tokens", 1.0, 1),
     "groups": ("groups", 1.0, 1),
-}
-_WITH_PARAMETER: Mapping[str, Callable[[str, str], Metric]] = {
-    "pass": _subset_metric,
-    "maj": _subset_metric,
-    **dict.fromkeys(TARGETS, _target_metric),
 }
 
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from harness.configuration.error import Checked
+from harness.configuration.schema import RunConfig
 from harness.engagement.measure import KeyedMeasures
 from harness.objective.types import RolloutBatch, Tensor
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
 
 
 class Advantage(Checked, ABC, key="algorithm.advantage"):

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import choice, ranged
+from harness.configuration.schema import RunConfig
 from harness.objective.advantage import Advantage, refuse_kl_in_reward
 from harness.objective.advantage.group import centre, divide, group_std, weighted_moments
 from harness.objective.types import RolloutBatch, Tensor
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
 
 
 @dataclass

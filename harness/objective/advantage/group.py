@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import choice, ranged
+from harness.configuration.schema import RunConfig
 from harness.engagement.measure import SIGMA, KeyedMeasures
 from harness.objective.advantage import Advantage
 from harness.objective.types import RolloutBatch, Tensor
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
 
 BASELINES = ("group_mean", "length_weighted", "leave_one_out", "none")
 SCALES = (

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import choice
+from harness.configuration.schema import RunConfig
 from harness.objective.advantage import Advantage, refuse_kl_in_reward
 from harness.objective.types import RolloutBatch, Tensor
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
 
 
 @dataclass

@@ -8,14 +8,12 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from harness.configuration.error import Checked
+from harness.configuration.schema import RunConfig
 from harness.engagement.measure import KeyedMeasures
 from harness.objective.types import Tensor, TokenBatch
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
 
 
 class Surrogate(Checked, ABC, key="algorithm.surrogate"):

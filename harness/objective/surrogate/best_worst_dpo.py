@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import choice, ranged
+from harness.configuration.schema import RunConfig
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
 
 
 @dataclass

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import ConfigError, choice, ranged
+from harness.configuration.schema import RunConfig
 from harness.objective.surrogate import Surrogate
 from harness.objective.types import Tensor, TokenBatch, bound_log_ratio
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
 
 _HEAD = 128  # the authors'
 _TINY = 1e-6  # the authors' smallest tail mass

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from harness.configuration.error import Checked
+from harness.configuration.schema import RunConfig
 from harness.objective.types import RolloutBatch, Tensor
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
 
 
 class Weighting(Checked, ABC, key="algorithm.weighting"):

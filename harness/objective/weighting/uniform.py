@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from harness.configuration.schema import RunConfig
 from harness.objective.types import RolloutBatch, Tensor
 from harness.objective.weighting import Weighting
-
-if TYPE_CHECKING:
-    from harness.configuration.schema import RunConfig
 
 
 @dataclass

@@ -27,10 +27,9 @@ class InitialPolicySource:
     def __init__(self, config: Config, context: SourceContext) -> None:
         from harness.configuration.registry import ENGINE, implementation
         from harness.model.policy import NativePolicy
-        from harness.rollout.wrappers import RecordingEngine, StopStringEngine
+        from harness.rollout.wrappers import StopStringEngine
 
         self.prompts, self.score = context.prompts, context.score
-        self.recorder = context.engine if isinstance(context.engine, RecordingEngine) else None
         settings, policy = context.config.engine, context.policy
         # Only the native policy's own weights are sampled from; other engines read the folder that it came from.
         initial = policy.frozen_copy() if isinstance(policy, NativePolicy) else policy
@@ -40,8 +39,6 @@ class InitialPolicySource:
     def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         prompts = [self.prompts[i] for i in chosen_P]
         completions = self.engine.generate(prompts, seeds_PG, params)
-        if self.recorder is not None:
-            self.recorder.record(prompts, seeds_PG, params, completions)
         _, completions.entropy_N = self.score(prompts, completions)
         return completions
 
