@@ -1,7 +1,5 @@
 """The command line: `harness <verb> [arguments]`. Every verb is one module under `harness.commands`."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import contextlib

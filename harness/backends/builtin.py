@@ -1,7 +1,5 @@
 """The built-in trainer: one loop for the testbed, one GPU, and several GPUs of one node under torchrun."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

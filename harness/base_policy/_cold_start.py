@@ -1,7 +1,5 @@
 """Supervised training of a pretrained policy on demonstrations, made once and kept under the hash of everything that went into it."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

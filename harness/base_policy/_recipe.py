@@ -1,7 +1,5 @@
 """What a cold start is made of, and how training seeds are crossed with several."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 from dataclasses import dataclass

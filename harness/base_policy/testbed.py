@@ -1,7 +1,5 @@
 """The testbed's tiny policy: one that ships, or randomly initialised and warmed up on the demonstrator."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Arguments of verbs: plain `key=value` pairs, and the runs that a verb is about."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import math

@@ -1,7 +1,5 @@
 """The runs of an experiment on their way to their end, part by part and look by look, whatever launcher takes them."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import sys

@@ -1,7 +1,5 @@
 """One run as a job of a launcher that is not ours: in a process of joblib or Ray, or as a job of Slurm."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import shutil

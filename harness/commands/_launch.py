@@ -1,7 +1,5 @@
 """Hydra's launcher and the runs that it takes: given by job number, skipped where they are finished, read from the store afterwards."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """`harness report logs=`: other trainers' logs, drawn and not stored."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

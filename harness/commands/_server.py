@@ -1,7 +1,5 @@
 """The web server of `harness view`: this machine only, nothing written; a page is made again when the store has changed."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import sys

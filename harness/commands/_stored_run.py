@@ -1,7 +1,5 @@
 """One stored run: configuration, provenance, attempts, metrics; or what differs between two."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

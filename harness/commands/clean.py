@@ -5,8 +5,6 @@ harness clean --checkpoints         checkpoints of finished runs (they can no lo
 harness clean --experiment experiment=NAME      the whole experiment, with the runs that no other experiment has
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator, Set
 from contextlib import nullcontext

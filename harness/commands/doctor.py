@@ -4,8 +4,6 @@ harness doctor
 harness doctor store=true                           # the files of finished runs and checkpoints, by their hashes
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.metadata
 import platform

@@ -6,8 +6,6 @@ harness keys experiment               # what an experiment declares
 harness keys optimizer.learning_rate
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ harness merge /mnt/other/results NAME.tar.xz [runtime.results=DIR]
 What finished is never overwritten: a run that finished in both places with different results is named, and the exit code is 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ harness pack experiment=NAME [out=FILE]           NAME.tar.xz: plan, configurati
 A run that finished and lacks a file since is left out, and the exit code is 1.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -5,8 +5,6 @@ harness plan -m algorithm=grpo,dapo seed=0,1,2
 harness plan --sample experiment=dapo_ladder    ask the policy, too: can a comparison be decided here?
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import itertools

@@ -10,8 +10,6 @@ only: all, table, tables, figures, methods (paragraph and BibTeX), page. figures
 formats: pdf,png (and svg). out: a folder. columns: keys of the columns of LaTeX tables, such as score,delta,engaged; without it all.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from harness.commands._answer import Report, formats_of, report_of, show_report

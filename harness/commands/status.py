@@ -5,8 +5,6 @@ harness status 3f9a                     the run whose id begins so; --config: it
 harness status 3f9a 81c0                what differs between the two
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections import Counter

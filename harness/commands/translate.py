@@ -12,8 +12,6 @@ for=testbed: the method alone, with the testbed's model, rates and lengths. Logs
 What the other side cannot express, and how units or defaults differ, follow as comments.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

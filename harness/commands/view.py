@@ -7,8 +7,6 @@ harness view token=true                   for a machine with other users: only w
 Only this machine can connect, every user of it; from another one: ssh -L 8000:127.0.0.1:8000 HOST. Ctrl-C ends it, and no run.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import secrets

@@ -1,7 +1,5 @@
 """From overrides to run configurations, composed by Hydra; folders of one's own beside the shipped files, and errors that name the fix."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import functools

@@ -1,7 +1,5 @@
 """The configuration error and the one-line checks that raise it."""
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import math

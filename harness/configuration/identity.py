@@ -4,8 +4,6 @@
 packages are not identity: they are recorded and shown.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Numbers as people read them."""
 
-from __future__ import annotations
-
 
 def format_seconds(seconds: float | None) -> str:
     """`45 s`, `12 min`, `3.5 h`; empty for None."""

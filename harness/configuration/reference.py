@@ -1,7 +1,5 @@
 """Every key of a configuration with its type, default and meaning, read from the dataclasses and their docstrings."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

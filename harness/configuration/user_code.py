@@ -7,8 +7,6 @@ A member should read no file: its code and its configuration decide a run.
 `FILE.py:NAME` in a configuration names a single function, whose file's content counts alike.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools

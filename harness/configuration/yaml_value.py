@@ -1,7 +1,5 @@
 """Values that a person types, read as YAML."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

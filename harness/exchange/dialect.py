@@ -8,8 +8,6 @@ A trainer's module (`trl`, `verl`) adds what no row can say and defines
 `translate(values, devices) -> Translation`: a configuration that the trainer resolved, as overrides of ours.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -3,8 +3,6 @@
 A log is TRL's `trainer_state.json`, the JSON lines of verl's file logger, or wandb's export of a history or a chart (CSV, JSON).
 """
 
-from __future__ import annotations
-
 import csv
 import functools
 import io

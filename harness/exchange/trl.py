@@ -5,8 +5,6 @@ the CISPO cap is `epsilon_high` itself. Batches are counted in responses a devic
 updates. An export is for one device.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import partial

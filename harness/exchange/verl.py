@@ -5,8 +5,6 @@ whitening over tokens in REINFORCE++ and GDPO, a dual clip that cannot be switch
 Clip bounds of `cispo` are offsets from 1. The actor clips gradients at `optim.clip_grad`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 A signal to the whole job must not end it, since its workers write checkpoints then, and it must not outlive its supervisor's start.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

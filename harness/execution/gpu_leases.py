@@ -1,7 +1,5 @@
 """GPUs of this machine, handed out by file locks."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress

@@ -1,7 +1,5 @@
 """Progress of a sweep: a live table on a terminal, plain lines elsewhere; a status table from the store."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """What a job of Slurm does at its time limit, or where another job takes its place: it goes back into the queue with its checkpoint."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

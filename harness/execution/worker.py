@@ -3,8 +3,6 @@
 Heavy imports stand at the top on purpose: the supervisor's fork server imports this module once, and every run starts from there.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

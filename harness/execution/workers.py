@@ -5,8 +5,6 @@
 * A worker holds `worker.lock` from before its first action until its death, so two never work on one run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

@@ -1,7 +1,5 @@
 """A published claim that an experiment decides, declared before its runs. A second look at it is a claim file with other seeds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What the runs of a plan read: whether it can be read here, what is wrong with it, and whether it is what earlier runs read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The declaration of an experiment: the question, the arms and seeds that answer it, and the protocol."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

@@ -4,8 +4,6 @@ A *patch* is one YAML under `conf/patch` that changes a few keys; a *rung*, one 
 patch. Two patches of a design that write the same key are refused: in Hydra the last one would silently win and the order would decide.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

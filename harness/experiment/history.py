@@ -1,7 +1,5 @@
 """The word of runs in the store on a plan: what its runs will cost, which to start first, and on what device they were made."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Seeds until it is decided: what a look at the stored scores decides."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a run of a pretrained model keeps in memory: weights, the optimiser's state, and keys and values of rollouts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from harness.configuration.schema import RunConfig

@@ -1,7 +1,5 @@
 """From a declared experiment to the runs it needs: arms × seeds, each a value with an identity."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import shlex

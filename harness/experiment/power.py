@@ -3,8 +3,6 @@
 Several seeds of one base policy are one replicate, as in the answer (docs/statistics.md): their mean is what counts.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 

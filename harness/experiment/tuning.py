@@ -1,7 +1,5 @@
 """Each arm at its best: every arm tries one grid on seeds of its own, and takes the value that scores highest into the comparison."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import math

@@ -4,8 +4,6 @@ The coefficient of a token is -∂loss/∂log π: how strongly the update pushes
 tokens' absolute coefficients over that of the group. One optimiser update holds this one group and nothing else.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Ordinary `transformers` checkpoint folders: read into the fused decoder, written so that any other tool can load them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ A GGUF file is dequantised once into an ordinary checkpoint folder. Dequantised 
 of, so a run that starts from them is another run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

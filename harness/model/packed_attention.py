@@ -4,8 +4,6 @@ On a GPU in half precision torch's variable-length flash kernel computes no padd
 of the pack for the attention product alone; all other operators of the model see only real tokens.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterator

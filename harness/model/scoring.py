@@ -1,7 +1,5 @@
 """A `transformers` causal language model as a module that scores given tokens: packed sequences in, log-probabilities out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

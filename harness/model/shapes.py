@@ -4,8 +4,6 @@
 Rope scaling is left out: it changes neither parameters nor cost.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

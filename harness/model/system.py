@@ -1,7 +1,5 @@
 """This machine's processor, GPUs and kept memory, and the fingerprint of a checkpoint's content. Imports no torch."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import hashlib

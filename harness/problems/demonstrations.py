@@ -3,8 +3,6 @@
 `recipe` is the section `model.cold_start` of a pretrained policy (`harness.base_policy.pretrained`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

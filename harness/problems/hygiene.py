@@ -4,8 +4,6 @@ The rule of overlap is Tülu 3's (arXiv:2411.15124, section 3.2): a test problem
 that also occur in one training problem.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections import defaultdict

@@ -5,8 +5,6 @@ own chat template; the others are the whole prompt, special tokens included. Nam
 named in the presets under `conf/evaluation/`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -5,8 +5,6 @@ takes (with `**kwargs` all). True and False earn `reward.correct` and `reward.wr
 right above 0. Held-out evaluation keeps the verifier, so that a policy that learns to please the function is seen.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import math

@@ -1,7 +1,5 @@
 """Rewards of responses, and grades during training and evaluation: the verifier's verdicts as tensors and columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 

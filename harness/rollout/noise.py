@@ -1,7 +1,5 @@
 """Noise by counters: a number belongs to (seed, step, problem, sample, position), so that a resume needs no generator's state. No torch."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 

@@ -6,8 +6,6 @@ are added up as whole multiples of 2⁻⁴⁰: the same logits and number always
 token below that (27.7 nats) is never chosen.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -4,8 +4,6 @@ A curriculum around another one: a draw takes the waiting problems first and fil
 one group a step and `max_attempts` in all, so none eats a step's budget. Its advantages: `harness.objective.objective.retry_factors`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ after a crash, never run twice. The study lies in the store as an append-only jo
 moment, by several processes at once, until it has the wanted number of trials.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math

@@ -5,8 +5,6 @@ flushes the directory, so that neither `kill -9` nor a power cut can publish hal
 leaves behind begins with a dot; `remove_leftovers` deletes it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

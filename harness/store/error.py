@@ -1,7 +1,5 @@
 """What the store raises on purpose."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -18,8 +18,6 @@ A name that begins with a dot is being written or deleted: readers ignore it. `m
 `"status": "finished"` is the only mark of success, and lists the files that the run has: see seal.py.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

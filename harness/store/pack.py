@@ -1,7 +1,5 @@
 """An experiment as one file, and results of other places: plans, and of each run what a report reads (`layout.files_to_move`)."""
 
-from __future__ import annotations
-
 import lzma
 import math
 import shutil

@@ -4,8 +4,6 @@ The manifest of a finished run holds the run's. A checkpoint, a cached base poli
 What was written before there were seals has none and is believed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -5,8 +5,6 @@ sharpening), misconceptions (a fixed set of facts it mostly gets wrong: the rare
 careful pass after `?` (long and accurate, what a cap truncates), and babble (repeats its last step: long and useless).
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import random

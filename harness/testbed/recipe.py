@@ -4,8 +4,6 @@ Sets of warmed-up policies ship with the package. A set is a folder under `harne
 policies share (`config.json`, tokenizer), and `NN.safetensors` with the weights of policy NN. `benchmarks/make_bases.py` writes one.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

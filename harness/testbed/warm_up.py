@@ -1,7 +1,5 @@
 """Supervised warm-up of the testbed's policy, cached by the hash of everything that went into it."""
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What an attempt at a run settles before anything is trained: linear kernel, base policy, determinism, the micro-batch that fits."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,7 +1,5 @@
 """Checkpoints of a run: weights, optimiser and what the loop keeps besides, as tensors and plain values."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Responses to training problems become groups with verdicts and shaped rewards, whoever trains on them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The loop goes step after step from the newest checkpoint to the end of the budge
 and grades its share of a step. What decides the last bits of the numbers is recorded.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What the mechanisms of an algorithm touched in a step's updates (docs/objective/engagement.md)."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass, field
 

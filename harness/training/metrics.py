@@ -1,7 +1,5 @@
 """A step's row of metrics: what was rolled out, what its updates did, and what each mechanism touched."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

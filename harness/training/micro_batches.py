@@ -1,7 +1,5 @@
 """Cuts of an update's responses into micro-batches, and of these among ranks. Weights are per response, so no cut changes a gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

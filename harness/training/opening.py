@@ -1,7 +1,5 @@
 """Open a run's policy, and the engine that samples from it or from a checkpoint folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

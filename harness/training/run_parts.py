@@ -1,7 +1,5 @@
 """The parts of a run, wired together, and how far it has come. The steps are taken in `harness.training.loop`."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run asks its policy, how responses are graded, and where evaluations are shared: the parts of a run that no trainer decides."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `python -m harness.training.torchrun RUN_DIRECTORY ATTEMPT` is one of its ranks.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import functools

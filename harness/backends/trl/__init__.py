@@ -1,7 +1,5 @@
 """Training by TRL 1.16's GRPOTrainer, in our environment (extra `trl`), with our prompts, rewards and evaluation; see docs/trl.md."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """What TRL's trainer asks of us in a step: rewards of its responses, and with dynamic sampling the groups to train on."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from typing import Any

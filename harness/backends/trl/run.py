@@ -3,8 +3,6 @@
 A checkpoint of the run holds Trainer's own; a resume is Trainer's, from a boundary between rollout steps.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from contextlib import closing

@@ -4,8 +4,6 @@ The algorithm's part is the dialect's (`harness.exchange.trl`). What code of our
 the selection of groups, the learning rate's course, budgets. `trl_config` leaves these out before the dialect is asked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version

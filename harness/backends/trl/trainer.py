@@ -1,7 +1,5 @@
 """GRPOTrainer of a run: its data set, its reward functions, and a callback that records, evaluates, saves and stops."""
 
-from __future__ import annotations
-
 import math
 import time
 import warnings

@@ -1,7 +1,5 @@
 """Training by verl 0.9.1 in an environment of its own (`runtime.verl`), for what one node cannot hold; see docs/verl.md."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

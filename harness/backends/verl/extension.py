@@ -1,7 +1,5 @@
 """What `trainer_plugin` adds to verl 0.9.1: which configurations need it, what verl itself is told beside it, its settings, its limits."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from pathlib import Path

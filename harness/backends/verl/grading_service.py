@@ -4,8 +4,6 @@ In `{"response", "gold", "problem", "truncated"}`, out `{"correct", "answered"}`
 interpreter, so that verl's environment needs nothing of ours and grades exactly as the built-in trainer does.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -3,8 +3,6 @@
 The reward workers (`harness.backends.verl.reward_plugin`) write the ledger: what a step generated, the discarded groups included.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -4,8 +4,6 @@ The algorithm's part is the dialect's (`harness.exchange.verl`) and our plugin's
 rewards and files.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass

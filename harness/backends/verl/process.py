@@ -1,7 +1,5 @@
 """verl's own interpreter, and its programs as child processes."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

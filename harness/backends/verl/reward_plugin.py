@@ -5,8 +5,6 @@ Imports nothing of this project. `compute_score` is verl's custom reward functio
 notes what verl's metrics leave out: groups that dynamic sampling threw away, accuracy, exact lengths.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -3,8 +3,6 @@
 verl reads problems as parquet rows whose prompts already carry our template, so that its tokenizer yields our token ids.
 """
 
-from __future__ import annotations
-
 import functools
 import gc
 import shutil

@@ -5,8 +5,6 @@ hands out the groups of a step before anything is computed from them; `sampler_k
 registers our estimator (`core_algos.register_adv_est`), which `algorithm.adv_estimator` names.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

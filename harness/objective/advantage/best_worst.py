@@ -4,8 +4,6 @@ Ties go to the first response in the group, so the estimator is equivariant to p
 A group whose returns are all equal has no pair and is skipped.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.objective.advantage import Advantage

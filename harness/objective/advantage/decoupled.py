@@ -6,8 +6,6 @@ instead (GRPO) lets different combinations of rewards collapse onto the same adv
 by a batch constant. TRL's `normalize_then_sum` normalises per sequence as here, verl whitens per token.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ advantage weighted by e^-s. A is the group member's, whose settings these are. T
 a quarter of a group, takes responses out of the batch (here they stay in the denominators), and is read from their repository.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.objective.advantage import Advantage, group

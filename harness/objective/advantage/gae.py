@@ -6,8 +6,6 @@ VC-PPO), and for the policy `lambda_policy`, or the length-adaptive λ = 1 - 1/(
 for l < 1/α. Whitening over tokens is verl's and TRL's practice.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from harness.configuration.error import Checked, choice, ranged

@@ -9,8 +9,6 @@ and -n⁺/n⁻ for wrong responses), the batch's share of rewards other than 0 (
 TRL), 0 the population's (open-instruct). Where a standard deviation is exactly 0, the advantage is 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 The gradient coefficients of the unified paradigm, DeepSeekMath arXiv:2402.03300 Table 10. Rewards do not enter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

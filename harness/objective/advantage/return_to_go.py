@@ -5,8 +5,6 @@ A_t = r - Σ_{s ≥ t} KL penalty_s, optionally minus the group's mean outcome, 
 loss or absent the return to go is constant over a response.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import choice, ranged

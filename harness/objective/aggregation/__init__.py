@@ -1,7 +1,5 @@
 """Loss aggregation: one word ("token-level"), five losses. A member is a file with one dataclass `Config` that inherits `Aggregation`."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Token mean over the whole optimiser update: Σ S_i / Σ len_i. verl's and TRL's "token-mean" / "dapo" today, Olmo 3's text."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.objective.aggregation import Aggregation

@@ -4,8 +4,6 @@ The paper's equation has no divisor at all (C = 1); its code divides by the gene
 through gradient clipping, Adam's epsilon and the weight of KL and entropy terms.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import ranged

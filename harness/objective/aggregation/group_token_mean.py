@@ -3,8 +3,6 @@
 DAPO as written (arXiv:2503.14476 Eq. 8 and 12), Olmo 3 Eq. 1, ScaleRL's "prompt average".
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.objective.aggregation import Aggregation

@@ -4,8 +4,6 @@ verl before its fix (verl PR #623), TRL's "bnpo", SkyRL's "token_mean_legacy". T
 here it is declared: responses in their order, cut so that no micro-batch exceeds `micro_batch_tokens` loss tokens, or by number.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import ranged

@@ -1,7 +1,5 @@
 """Mean over a response's tokens, then mean over responses: mean_i (S_i / len_i). GRPO, arXiv:2402.03300 Eq. 3."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.objective.aggregation import Aggregation

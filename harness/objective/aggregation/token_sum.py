@@ -3,8 +3,6 @@
 The loss grows with the number of responses, so the gradient's norm is set by gradient clipping.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.objective.aggregation import Aggregation

@@ -4,8 +4,6 @@ k1, k2 and k3 are Schulman's ("Approximating KL divergence", 2020); x = log π -
 divergence: k3's is of the reverse direction, and k1's has zero mean. All are offered, since papers use them.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """k1 = x: unbiased, of high variance, can be negative."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.objective.kl import KlPenalty

@@ -1,7 +1,5 @@
 """k2 = x²/2; its gradient as a loss is that of the KL divergence."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.objective.kl import KlPenalty

@@ -1,7 +1,5 @@
 """k3 = exp(-x) - 1 + x: unbiased, never negative (GRPO, arXiv:2402.03300 Eq. 4)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.objective.kl import KlPenalty

@@ -1,7 +1,5 @@
 """k3's value with k2's gradient: low variance to read, and the gradient of the KL divergence (verl's "low_var_kl+")."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.objective.kl import KlPenalty

@@ -5,8 +5,6 @@ flows through ρ, too, and its expectation is that of the divergence itself: Σ 
 TRL's code (`use_bias_correction_kl`, its default since 1.16), not against the paper's text.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.objective.kl import k3

@@ -6,8 +6,6 @@ from the `best_worst` advantage; a pair's one loss stands on every token of its 
 of an update is Σ_pairs L / responses. A group without contrast, or whose pair is incomplete (one side masked), adds nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ share `fraction` of all tokens is drawn at random and loses its loss. Checked ag
 means, share and draw are of a micro-batch; here of the whole optimiser update, and the draw is a function of seed, step and token.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import ConfigError, ranged

@@ -4,8 +4,6 @@ The weight is bounded, not the gradient: no token is dropped. The caps are absol
 their epsilon means (verl: 1 ± ε; TRL: ε_high itself). MiniMax left the lower cap off (0).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import ConfigError

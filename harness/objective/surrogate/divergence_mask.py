@@ -7,8 +7,6 @@ and SkyRL's `dppo`, not against the paper's text. Undirected it is prime-rl's IP
 threshold has no gradient, whichever way the advantage points.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import choice, ranged

@@ -5,8 +5,6 @@ W is the product over the response's tokens, computed in logs with TRL's bounds,
 where the engine correction weighs tokens. Checked against TRL's code, not against the paper's text.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

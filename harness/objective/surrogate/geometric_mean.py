@@ -4,8 +4,6 @@ Each token's log-ratio is clipped on the side that its advantage's sign allows, 
 loss stands on each of its tokens, so that under `response_mean` an update's loss is the mean over responses.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import ranged

@@ -5,8 +5,6 @@ The penalty is |log ρ| as in verl's port of the authors' code (the paper's text
 micro-batch, here of the whole optimiser update. Tokens without advantage may be among the chosen, so none can be skipped.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import ranged

@@ -1,7 +1,5 @@
 """No clip: -ρA (the importance-weighted policy gradient), or -A log π when `importance_weighted` is off (REINFORCE)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.objective.surrogate import Surrogate

@@ -4,8 +4,6 @@ Clip-higher is ε_high > ε_low (DAPO, arXiv:2503.14476 Eq. 10). The optional du
 (arXiv:1912.09729); verl always has it on, the papers' formulas do not.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import ConfigError, ranged

@@ -4,8 +4,6 @@ The name is that of arXiv:2405.19107, whose own loss also fits a value; these tr
 tokens without advantage, too. Checked against verl's code and Tinker's page, not against a paper's text.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import ranged

@@ -8,8 +8,6 @@ weighs by IPO. Weights are of the current policy, as theirs, not of the one befo
 function.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The slope in ρ is 4σ(1 - σ), at most 1 and that at ρ = 1, so off-policy toke
 lets them fade faster. Checked against verl's and TRL's code, not against the paper's text.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import ranged

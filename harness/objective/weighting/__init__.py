@@ -4,8 +4,6 @@ A member is a file with one dataclass `Config` that inherits `Weighting`. Select
 responses, as in the authors' code (haolpku/DataFlex-RL, f4d305b): the weight multiplies a token's policy loss before the aggregation.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 

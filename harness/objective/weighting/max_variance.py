@@ -4,8 +4,6 @@ The best n are the a lowest and the n - a highest rewards for some a, so all a a
 DataFlex-RL; PODS computes them anew among the responses that are left.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import ranged

@@ -1,7 +1,5 @@
 """Responses weigh by a softmax of their |advantage|, 1 on average (DataFlex-RL's `softmax` of that score, arXiv:2609.06107)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import ranged

@@ -1,7 +1,5 @@
 """Only groups whose solve rate lies within a band (online difficulty filtering, arXiv:2504.03380; DataFlex-RL's `threshold_band`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import ranged, require_range

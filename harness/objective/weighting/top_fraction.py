@@ -3,8 +3,6 @@
 DataFlex-RL's `topk_fraction` over the absolute advantage, arXiv:2609.06107; the variance is our other reading of a large learning signal.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.configuration.error import choice, ranged

@@ -1,7 +1,5 @@
 """Every response counts alike."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

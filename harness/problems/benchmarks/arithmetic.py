@@ -5,8 +5,6 @@ character to a fixed width. The answer is `\boxed{d}`. Difficulty is the number 
 and held-out by a hash of the chain, so no chain is in both. `harness.testbed.demonstrator` writes the solutions a policy is warmed up on.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 

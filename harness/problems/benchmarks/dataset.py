@@ -3,8 +3,6 @@ r"""Problems from a dataset: a pinned revision on the Hugging Face Hub, or a loc
 The benchmarks and training sets under `conf/benchmark/` and `conf/task/` are this module with other settings.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

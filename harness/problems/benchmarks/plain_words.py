@@ -6,8 +6,6 @@ problem, `SPLIT/KIND/NUMBER`, names its kind, so that learning to answer can be 
 models that read tokens do not see letters. Problems are split into train and held-out by a hash of their text.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ Its answers are graded by our verifier, not by the package's scorers: choose tas
 names golds that the verifier cannot read). Different seeds give the training and the held-out set.
 """
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import dataclass, field
 from typing import Any

@@ -3,8 +3,6 @@
 `Config.draws_in_turn` is True where every problem comes in turn, whatever happened to the others.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar

@@ -5,8 +5,6 @@ training. Olmo 3 drops what the start checkpoint solves in more than 62.5 % of 8
 below a lower bound are dropped, too. The filter's own tokens are counted in the run's generated tokens.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

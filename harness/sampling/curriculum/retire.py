@@ -3,8 +3,6 @@
 open-instruct's `no_resampling_pass_rate` (0.875 in the Olmo 3.1 RL-Zero script); ScaleRL drops at 0.9 (arXiv:2510.13786).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -7,8 +7,6 @@ of the sampler (rollout rounds) and the window starts afresh after it; retiremen
 When fewer problems are active than a step needs, the longest paused come back first, then the earliest retired.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every problem equally often: a fresh permutation of all problems an epoch, drawn from (seed, epoch) alone."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -7,8 +7,6 @@ matrix kernels round a row the same whatever its neighbours only from there on. 
 any batch; with unequal ones prompts are padded on the left in the cache, and the last bits of a logit may depend on the padding.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

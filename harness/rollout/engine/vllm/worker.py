@@ -1,7 +1,5 @@
 """Methods that run inside vLLM's workers when weights change; vLLM finds the class by its name (`worker_extension_cls`)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
