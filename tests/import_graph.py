@@ -1,14 +1,13 @@
 """The import graph of the project, read from its source: rooms, arrows, circles.
 
-`python tests/import_graph.py [FOLDER]` prints them for a checkout. Every import counts: at the top, inside a function, and for types only.
-Families are reached by name (`harness.configuration.registry`) and leave no arrow.
+Every import counts: at the top, inside a function, and for types only. Families are reached by name (`harness.configuration.registry`) and
+leave no arrow.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -18,16 +17,16 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("harness", "analysis")
 
 
-def modules(root: Path = ROOT) -> dict[str, Path]:
+def modules() -> dict[str, Path]:
     """Dotted name → file of every module of the project."""
-    files = [path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))]
-    return {".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
+    files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
 
 
 @functools.cache
-def imports(root: Path = ROOT) -> dict[str, set[str]]:
+def imports() -> dict[str, set[str]]:
     """Module → the project's modules that it imports."""
-    known = modules(root)
+    known = modules()
     arrows: dict[str, set[str]] = {}
     for name, path in known.items():
         arrows[name] = {target for target in _imported(path, known) if target in known} - {name}
@@ -85,22 +84,3 @@ def _strong(edges: Iterable[tuple[str, str]]) -> Iterable[set[str]]:
     graph = networkx.DiGraph()
     graph.add_edges_from(edges)
     return (part for part in networkx.strongly_connected_components(graph) if len(part) > 1)
-
-
-def main() -> None:
-    """Print the counts, every room's arrows, and the circles."""
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
-    arrows = {name: targets for name, targets in imports(root).items() if name.startswith("harness")}
-    between = room_arrows(arrows)
-    rooms = sorted({room(name) for name in arrows})
-    for name in rooms:
-        targets = sorted(target for source, target in between if source == name)
-        print(f"{name}: {', '.join(targets) or 'nothing'}")
-    loops = circles(arrows)
-    print(f"{len(rooms)} rooms, {len(between)} arrows, {len(loops)} circles")
-    for loop in loops:
-        print("  circle: " + ", ".join(loop))
-
-
-if __name__ == "__main__":
-    main()

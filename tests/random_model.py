@@ -1,4 +1,4 @@
-"""Checkpoints of a given shape with random weights and the testbed's tokenizer: they know nothing.
+"""Random models, and checkpoints of a given shape with random weights and the testbed's tokenizer: they know nothing.
 
 python tests/random_model.py SHAPE FOLDER [num_hidden_layers=2 ...]     # for model=pretrained model.path=FOLDER
 """
@@ -17,6 +17,34 @@ from harness.configuration.identity import content_hash
 from harness.model.shapes import SHAPES
 from harness.store.seal import ensure_folder
 from harness.testbed.demonstrator import testbed_tokenizer
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 64,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+    "initializer_range": 0.15,
+    "bos_token_id": None,
+    "eos_token_id": 1,
+    "pad_token_id": 0,
+}
+
+
+def random_model(architecture: str, seed: int = 0, **sizes: Any) -> Any:
+    """A model of transformers in float32, with norms and biases that are not at their trivial values, so that a wrong one shows."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    config = AutoConfig.for_model(architecture, **{**SIZES, **sizes})
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
 
 
 def random_checkpoint(shape: dict[str, Any], seed: int, cache: Path) -> Path:

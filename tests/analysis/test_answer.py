@@ -111,14 +111,6 @@ def test_runs_that_go_on_carry_their_correction(tmp_path: Path) -> None:
     assert all(line.verdict.endswith(" so far") for line in answer.lines)
 
 
-def test_one_sentence_says_that_nothing_can_be_compared_yet(tmp_path: Path) -> None:
-    missing = [((arm, seed), "not started") for arm in range(3) for seed in range(8) if arm or seed]
-    store_of(tmp_path, missing=missing)
-    answer = answer_of(loaded(tmp_path), so_far=True)
-    assert answer.sentences == ["Nothing to compare yet: 1 of 24 runs has finished."]
-    assert answer.lines == []
-
-
 @pytest.mark.parametrize("width", [80, 60])
 @pytest.mark.parametrize("design", ["cumulative", "arms"])
 def test_a_terminal_cuts_nothing(tmp_path: Path, width: int, design: str) -> None:
@@ -139,11 +131,3 @@ def test_tables_of_scores_have_every_k_where_the_answer_alone_is_printed(ladder_
     scores = text.partition("Pass@k, Maj@k and response caps")[2].partition("Means over seeds")[0]
     assert "dynamic" in scores
     assert "–" not in scores
-
-
-def test_tables_of_scores_lengths_and_cost_fit_a_terminal(results) -> None:
-    text = terminal_text(results, notes=True, width=80)
-    assert max(map(len, text.splitlines())) <= 80
-    assert "…" not in text
-    for words in ("simultaneous)", "interval)", "entropy,", "rollout", "evaluate", "second"):
-        assert words in text.split()

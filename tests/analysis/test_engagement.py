@@ -1,4 +1,4 @@
-"""What tables and answer say of whether a mechanism was engaged; what they say of a store of before."""
+"""What tables and answer say of whether a mechanism was engaged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from synthetic_store import RUNGS, build_store, loaded, relogged
 
-from analysis.answer import answer_of, answer_sentences
+from analysis.answer import answer_of
 from analysis.engagement import Engagement
 from analysis.results import Results
 from analysis.tables.experiment import main_table
@@ -60,26 +60,25 @@ def test_what_no_run_says_is_left_out() -> None:
     assert engagement([], {}).text() == ""
 
 
-def ladder(root: Path, *, measured: bool) -> Results:
+def ladder(root: Path) -> Results:
     """Four rungs and two seeds: clip-higher hardly engaged, filtering well engaged, the last without a measure."""
     store = build_store(root, problems=8, steps=4, evaluate=(0, 4), seeds=(0, 1))
     plan = store.plan("ladder")
     names = [rung[0] for rung in RUNGS]
-    if measured:
-        for index, measure in ((1, MASK), (2, CLIP)):
-            record = {**asdict(measure), "arm": names[index]}
-            plan["arms"][index]["engagement"] = [record]
-        for index, field, share in ((1, "masked_fraction", 0.14), (2, "clip_released_fraction", 0.0002)):
-            for run_id in plan["arms"][index]["runs"].values():
-                relogged(store.run(run_id), lambda _, fields={field: share}: fields)
-        store.write_plan("ladder", plan)
+    for index, measure in ((1, MASK), (2, CLIP)):
+        record = {**asdict(measure), "arm": names[index]}
+        plan["arms"][index]["engagement"] = [record]
+    for index, field, share in ((1, "masked_fraction", 0.14), (2, "clip_released_fraction", 0.0002)):
+        for run_id in plan["arms"][index]["runs"].values():
+            relogged(store.run(run_id), lambda _, fields={field: share}: fields)
+    store.write_plan("ladder", plan)
     return loaded(root)
 
 
 def test_the_main_table_has_the_column_beside_the_difference_in_every_form_and_the_answer_says_it(
     tmp_path: Path,
 ) -> None:
-    results = ladder(tmp_path, measured=True)
+    results = ladder(tmp_path)
     table = main_table(results)
     keys = [column.key for column in table.columns]
     assert keys.index("engaged") == keys.index("delta") + 1
@@ -92,10 +91,3 @@ def test_the_main_table_has_the_column_beside_the_difference_in_every_form_and_t
     assert any("docs/objective/engagement.md" in note for note in table.notes)
     touched = [line.touched for line in answer_of(results).lines]
     assert touched == ["14 % of responses", "0.02 % of tokens, hardly engaged", ""]
-
-
-def test_a_store_of_before_has_no_column_and_no_words(tmp_path: Path) -> None:
-    results = ladder(tmp_path, measured=False)
-    table = main_table(results)
-    assert "engaged" not in {column.key for column in table.columns}
-    assert not any("ngaged" in text for text in (*table.notes, *answer_sentences(results)))

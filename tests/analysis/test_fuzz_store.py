@@ -14,7 +14,6 @@ import shutil
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -89,35 +88,28 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of file: where it lies, and the verbs that read it."""
-
-    pattern: str
-    verbs: tuple[tuple[str, ...], ...]
-
-
 REPORT = ("report", "experiment=ladder", "only=table", "runtime.results=results")
 STORE = (REPORT, ("status", "runtime.results=results"), ("status", "0" * 16, "runtime.results=results"))
 STORE += (("merge", "results", "runtime.results=merged"),)
 RUN = "results/runs/*/"
-KINDS = {
-    "plan": Kind("results/experiments/ladder/plan.json", STORE),
-    "manifest": Kind(f"{RUN}manifest.json", STORE),
-    "configuration": Kind(f"{RUN}config.yaml", STORE),
-    "metrics": Kind(f"{RUN}metrics.jsonl", STORE),
-    "samples": Kind(f"{RUN}samples/*/*/*.parquet", STORE),
-    "claim": Kind(f"{RUN}claim.lock", STORE),
-    "environment": Kind(f"{RUN}attempts/000/env.json", STORE),
-    "phase": Kind(f"{RUN}attempts/000/phase.txt", STORE),
-    "tracking": Kind(f"{RUN}tracking/wandb.json", STORE),
-    "checkpoint": Kind(f"{RUN}checkpoints/*/*", ()),
-    "pack": Kind("ladder.tar.xz", (("merge", "ladder.tar.xz", "runtime.results=unpacked"),)),
-    "log": Kind("state.json", (("report", "logs=state.json", "out=drawn", "formats=png"),)),
-    "trl": Kind("trl.json", (("translate", "from=trl", "file=trl.json"),)),
-    "verl": Kind("verl.yaml", (("translate", "from=verl", "file=verl.yaml"),)),
-    "generations": Kind("samples.jsonl", (("evaluate", "samples=samples.jsonl", "out=out", "figures=false"),)),
-    "scores": Kind("scores.csv", (("judge", "scores.csv", "out=judged"),)),
+# Kinds of files: where they lie, and the verbs that read them.
+KINDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
+    "plan": ("results/experiments/ladder/plan.json", STORE),
+    "manifest": (f"{RUN}manifest.json", STORE),
+    "configuration": (f"{RUN}config.yaml", STORE),
+    "metrics": (f"{RUN}metrics.jsonl", STORE),
+    "samples": (f"{RUN}samples/*/*/*.parquet", STORE),
+    "claim": (f"{RUN}claim.lock", STORE),
+    "environment": (f"{RUN}attempts/000/env.json", STORE),
+    "phase": (f"{RUN}attempts/000/phase.txt", STORE),
+    "tracking": (f"{RUN}tracking/wandb.json", STORE),
+    "checkpoint": (f"{RUN}checkpoints/*/*", ()),
+    "pack": ("ladder.tar.xz", (("merge", "ladder.tar.xz", "runtime.results=unpacked"),)),
+    "log": ("state.json", (("report", "logs=state.json", "out=drawn", "formats=png"),)),
+    "trl": ("trl.json", (("translate", "from=trl", "file=trl.json"),)),
+    "verl": ("verl.yaml", (("translate", "from=verl", "file=verl.yaml"),)),
+    "generations": ("samples.jsonl", (("evaluate", "samples=samples.jsonl", "out=out", "figures=false"),)),
+    "scores": ("scores.csv", (("judge", "scores.csv", "out=judged"),)),
 }
 
 
@@ -182,11 +174,9 @@ def workplace() -> Iterator[tuple[Path, dict[tuple[str, ...], str]]]:
         build(folder)
         shutil.copytree(folder, folder / "whole", ignore=lambda *_: {"whole"})
         truth = {}
-        for kind in KINDS.values():
-            for verb in kind.verbs:
-                if verb not in truth:
-                    code, truth[verb] = _ask(verb)
-                    assert code == 0, (verb, truth[verb])
+        for verb in dict.fromkeys(verb for _, verbs in KINDS.values() for verb in verbs):
+            code, truth[verb] = _ask(verb)
+            assert code == 0, (verb, truth[verb])
         yield folder, truth
 
 
@@ -202,7 +192,8 @@ def case(seed: int, folder: Path, truth: dict[tuple[str, ...], str]) -> list[str
     dice = random.Random(seed)
     kind, damage = list(KINDS)[seed % len(KINDS)], dice.choice(list(DAMAGES))
     _restore(folder)
-    path = dice.choice(sorted(folder.glob(KINDS[kind].pattern)))
+    pattern, verbs = KINDS[kind]
+    path = dice.choice(sorted(folder.glob(pattern)))
     before = path.read_bytes()
     after = DAMAGES[damage](before, dice)
     path.unlink() if after is None else path.write_bytes(after)
@@ -212,7 +203,7 @@ def case(seed: int, folder: Path, truth: dict[tuple[str, ...], str]) -> list[str
         newest, faults = run.newest_checkpoint()
         if newest == path.parent and not faults and folder_fault(path.parent) == "" and path.name != "files.seal":
             wrong.append(f"{label}: a checkpoint that is not what was written is taken")
-    for verb in KINDS[kind].verbs:
+    for verb in verbs:
         code, text = _ask(verb)
         named = (
             path.name in text or f"{path.parent.name} is not what it was" in text
@@ -228,7 +219,7 @@ def case(seed: int, folder: Path, truth: dict[tuple[str, ...], str]) -> list[str
 
 def _meant(kind: str, content: bytes | None) -> bool:
     """Whether another text is another right question: a person's own file has no checksum, and means what it says."""
-    return kind in ("list", "log", "trl", "verl", "generations", "scores") and content is not None
+    return kind in ("log", "trl", "verl", "generations", "scores") and content is not None
 
 
 def test_a_damaged_file_is_named_or_changes_nothing() -> None:

@@ -16,8 +16,7 @@ from analysis.figures.drawing import figure_style
 from analysis.figures.effects import grid_figure
 from analysis.report import write_tables
 from analysis.results import Results
-from analysis.tables.experiment import all_tables, answers_table, main_table
-from analysis.tables.pass_at_k import k_bands
+from analysis.tables.experiment import answers_table, main_table
 from analysis.tables.table import to_frame
 from harness.commands._answer import report_of
 from harness.statistics.intervals import comparison_level
@@ -45,14 +44,6 @@ def test_a_paragraph_names_one_family(ladder: Results) -> None:
     small = " ".join(answer_of(ladder).small)
     assert small.count("hold together") == 1
     assert "all three together" not in small
-
-
-def test_pass_at_one_has_its_interval_in_the_main_table_alone(ladder: Results) -> None:
-    """It is avg: a band over all k gave it a second, wider interval with another word."""
-    bands = k_bands(ladder)
-    assert {band.first for band in bands.values()} == {2}
-    (table,) = [table for table in all_tables(ladder) if table.name == "ladder-k-bands"]
-    assert min(row["k"] for row in table.rows) == 2
 
 
 def test_the_family_is_the_declared_one_whatever_has_run(tmp_path: Path) -> None:

@@ -1,18 +1,27 @@
-"""The page in headless Chromium: hostile text stays text, and everything works by mouse, by keyboard, in light and dark."""
+"""Pages in headless Chromium: hostile text stays text, all works by mouse and keyboard, and the live page loads itself again."""
 
 from __future__ import annotations
 
 import itertools
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
-from browser import chromium, needs_browser, watched_page
-from synthetic_store import build_store, loaded
+from playwright.sync_api import sync_playwright
+from synthetic_store import build_store, loaded, make_samples, step_row
+from view_support import SMALL, served
 
 from analysis.html.page import write_page
 from harness.store.foreign_text import visible
 
-pytestmark = needs_browser
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = [
+    pytest.mark.optional,
+    pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine"),
+]
 SCRIPT = "</script><script>window.stolen=1;alert(1)</script><img src=x onerror='window.stolen=2'><svg onload=alert(3)>"
 BOMB = r"\def\x{\x\x}\x \input{/etc/passwd} $\frac{1}{0}$ \write18{rm -rf /}"
 CONTROL = "bell\x07 escape\x1b[31m delete\x7f override\u202etxt.exe line\u2028separator zero\u200bwidth"
@@ -34,10 +43,36 @@ def path(tmp_path_factory) -> Path:
     return write_page(loaded(root), root, root / "report.html")
 
 
+@contextmanager
+def watched_page(browser, address: str) -> Iterator:
+    """The open page; afterwards fails on any script that was injected, script error, dialog or request to another place."""
+    here = ("file://" if address.startswith("file://") else address, "data:")
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    context.set_default_timeout(30_000)
+    page = context.new_page()
+    trouble: list[str] = []
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
+    page.on("console", lambda said: trouble.append(said.text) if _of_a_script(said) else None)
+    page.on("request", lambda asked: None if asked.url.startswith(here) else trouble.append(asked.url))
+    page.goto(address)
+    yield page
+    assert page.evaluate("window.stolen") is None
+    context.close()
+    assert trouble == []
+
+
+def _of_a_script(said) -> bool:
+    """Not the browser's own line about a request that a test has stopped."""
+    return said.type == "error" and "net::ERR_FAILED" not in said.text
+
+
 @pytest.fixture(scope="module")
 def browser():
-    with chromium() as one:
+    with sync_playwright() as driver:
+        one = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
         yield one
+        one.close()
 
 
 @pytest.fixture
@@ -177,3 +212,68 @@ def test_dark_and_narrow_screens_are_readable(page):
     page.emulate_media(color_scheme="light")
     # Tables scroll in their own box.
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+# ---- `harness view` ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Two arms of which nothing has finished; names and errors are hostile."""
+    rungs = [("a", f"first {SCRIPT}", 0.4, 1.0), ("b", "second", 0.8, 1.0)]
+    missing = [((0, 0), "running"), ((0, 1), "not started"), ((1, 0), "running"), ((1, 1), "failed")]
+    made = build_store(tmp_path, **SMALL | {"rungs": rungs}, missing=missing)
+    failed = made.run(made.plan("ladder")["arms"][1]["runs"]["1"])
+    failed.write_manifest(failed.manifest() | {"error": f"Traceback\n{SCRIPT}"})
+    return made
+
+
+@pytest.fixture
+def live(browser, store):
+    with served(store.root) as url, watched_page(browser, url) as page:
+        page.click("a[href='ladder']")
+        page.wait_for_selector("#progress table")  # a click does not wait for it
+        yield page
+
+
+def finish(store, arm: int) -> None:
+    """The run of an arm's seed 0 makes the steps it lacks, is evaluated, and ends."""
+    run, rng = store.run(store.plan("ladder")["arms"][arm]["runs"]["0"]), np.random.default_rng(arm)
+    for step in range(4, 7):
+        run.append_step(step_row(rng, step, 6, 0.9))
+    run.write_samples("arithmetic_heldout", 1, 6, make_samples(rng, 0.9, 6, 4, 32))
+    run.write_manifest(run.manifest() | {"status": "finished", "error": None})
+
+
+def test_results_come_by_themselves_and_what_was_unfolded_stays_so(store, live):
+    assert SCRIPT in live.inner_text("#progress")
+    assert "Nothing to compare yet" in live.inner_text("#answer")
+    live.click("#provenance summary")
+    live.evaluate("window.mark = 1; document.querySelector('#checks h2').scrollIntoView()")
+    top = live.evaluate("scrollY")
+    for arm in (0, 1):
+        finish(store, arm)
+    live.wait_for_function("() => document.querySelector('#answer .caveat')?.textContent.includes('2 runs of 4')")
+    assert live.evaluate("window.mark") is None  # loaded again
+    assert live.evaluate("document.querySelector('#provenance details').open") is True
+    assert live.evaluate("document.querySelector('#cost details').open") is False
+    assert live.evaluate("scrollY") > top / 2
+    assert "One seed cannot show" in live.inner_text("#answer .headline")
+
+
+def test_text_that_is_being_copied_is_left_alone(store, live):
+    before = live.inner_text("#answer .headline")
+    live.evaluate("window.mark = 1; getSelection().selectAllChildren(document.querySelector('#answer .headline'))")
+    for arm in (0, 1):
+        finish(store, arm)
+    live.wait_for_timeout(5000)
+    assert live.evaluate("[window.mark, getSelection().toString()]") == [1, before]
+    live.evaluate("getSelection().removeAllRanges()")
+    live.wait_for_function("before => document.querySelector('#answer .headline').textContent !== before", arg=before)
+
+
+def test_a_server_that_ended_is_said(live):
+    live.route("**/*", lambda route: route.abort())
+    live.wait_for_selector("body.stale")
+    live.unroute("**/*")
+    live.wait_for_selector("body:not(.stale)")

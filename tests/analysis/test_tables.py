@@ -15,7 +15,6 @@ import pytest
 from scipy import stats
 from synthetic_store import RUNGS, SHORT, build_store, declared, loaded, make_samples, relogged
 
-from analysis.answer import answer_sentences
 from analysis.designs import grid_of, near_best
 from analysis.effects import pairs_of
 from analysis.html.page import render_page
@@ -108,17 +107,6 @@ def test_factorial_and_grid_tables(tmp_path):
         assert [c.header for c in table.columns] == ["clip \\ lr", "0.0001", "0.0003"]
     search = [{"overrides": [f"algorithm.clip=0.2{i}", f"lr={i + 1}e-4"]} for i in range(4)]
     assert grid(search) is None  # a row and a column for each trial
-
-
-def test_a_design_on_listed_arms_says_why_its_answer_is_empty(tmp_path):
-    """Stored by an older version; `harness plan` refuses it today."""
-    rungs = [("x", "X", 0.4, 1.0), ("y", "Y", 0.6, 1.0)]
-    build_store(tmp_path, rungs=rungs, patches=[[], []], design="factorial", **SHORT)
-    listed = "its arms are listed, and design=factorial needs patches"
-    tables = {table.name: table for table in all_tables(loaded(tmp_path))}
-    assert tables["ladder-main-effects"].notes == [f"Not computed: {listed}."]
-    answer = answer_sentences(declared(tmp_path, design="leave_one_out"))
-    assert answer[0].startswith("Nothing is compared: ")
 
 
 def test_a_grid_names_the_best_cell_and_what_cannot_be_told_from_it(tmp_path):

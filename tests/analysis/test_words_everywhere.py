@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from synthetic_store import SHORT, build_store, loaded
@@ -16,7 +15,6 @@ from analysis.html.page import render_page
 from analysis.results import Results
 from analysis.tables.experiment import main_table
 from analysis.tables.table import to_frame, to_latex
-from harness.experiment.plan import Plan
 from harness.statistics.intervals import Verdict
 
 RUNGS = [
@@ -67,31 +65,3 @@ def test_page_answer_csv_latex_and_figure_have_the_words_of_the_table(results, r
     lines = [container.lines[0] for container in figure.axes[0].containers]
     colours = {round(row): line.get_color() for line in lines for row in line.get_ydata()}
     assert [colours[row] for row in range(len(deltas))] == [look_of(delta.verdict).colour for delta in deltas.values()]
-
-
-def test_a_column_says_that_its_intervals_are_simultaneous_and_a_single_comparison_that_it_is_not(results):
-    table = main_table(results)
-    headers = {column.key: column.header for column in table.columns}
-    assert "95 % simultaneous" in headers["delta"]
-    assert "95 % interval" in headers["score"]
-    notes = " ".join(table.notes)
-    assert "98.73 % for each of 4" in notes  # 0.95^(1/4)
-    assert "±4 points" in notes
-    small = " ".join(answer_of(results).small)
-    assert "The intervals of the four comparisons hold together at 95 %." in small
-    assert "all four together" not in small
-    plan = results.experiment.plan
-    assert results.difference(plan.arms[-1], plan.base).level == pytest.approx(0.95)
-
-
-def test_a_margin_is_in_the_unit_of_its_metric_and_old_plans_have_none(results, root):
-    raw = {
-        "name": "x", "design": "arms", "benchmark": "b", "primary_cap": 8, "seeds": [0],
-        "arms": [{"name": "a", "runs": {}}],
-    }  # fmt: skip
-    assert Plan.read(raw).margins == {}
-    assert Plan.read(raw | {"margin": 3}).margins == {"avg": 3}
-    assert replace(
-        results, experiment=replace(results.experiment, plan=Plan.read(raw | {"margin": 3}))
-    ).margin == pytest.approx(0.03)
-    assert Plan.read(raw | {"margin": 2, "metric": "length"}).margins == {"length": 2}

@@ -296,6 +296,7 @@ WRONG = {"problem": "Add 100 and 5.", "answer": "105", "response": "100 + 1 = 10
         ([*SIX[:5], TOLD], r"line 6 is a problem of the benchmark plain_words_heldout; leave it out$"),
         (SIX[:2], "has 2 lines; lower model.cold_start.demonstrations"),
         ([{"problem": "What?", "response": "7"}], "line 1 has no answer"),
+        ([{"problem": "p", "answer": 7, "response": [{"role": "user"}]}], "line 1: response must be a text"),
     ],
 )
 def test_files_that_are_no_demonstrations_are_refused(

@@ -23,16 +23,6 @@ from harness.statistics.intervals import minimum_detectable_difference
 # ---- plan --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_grid_is_every_combination_against_the_base(store):
-    arms = plan(store).arms
-    assert len(arms) == GRID
-    base = [arm for arm in arms if arm.parent is None]
-    assert [arm.name for arm in base] == ["clip_high=0.2_learning_rate=0.0002"]
-    record = plan(store).record()["arms"]
-    assert record[0]["changes"] == {"optimizer.learning_rate": [0.0002, 0.0001]}
-    assert len({arm["arm_id"] for arm in record}) == GRID
-
-
 def test_plan_prints_the_configuration_that_each_arm_would_be_stored_with(store, said):
     planned, here = plan(store), f"runtime.results={store.root}"
     told = said("plan", *overrides(store), "--cfg")
@@ -104,14 +94,6 @@ def test_power_prefers_paired_differences_and_says_so(store):
     needed = minimum_detectable_difference(0.01, 3, paired=True, alpha=alpha)
     assert f"3 seeds resolve a difference of {100 * needed:.1f} points or more" in text
     assert f"5 % level, together over {GRID - 1} comparisons" in text
-
-
-def test_no_power_is_told_of_a_difference_beyond_all_points(store):
-    finish_two_arms(store, ((0.50, 0.95), (0.90, 0.10)))
-    two = ("experiment.seeds=[0,1]",)
-    told = power_line(plan(store, *two), store)
-    assert "resolve nothing" in told
-    assert "or more" not in told
 
 
 def test_seeds_of_one_base_policy_are_one_replicate_in_spread_and_power(store):
@@ -272,13 +254,6 @@ def test_a_stop_while_the_last_runs_end_begins_no_others_and_asks_for_the_comman
     told = said("run", *overrides(store, "match=tokens"), code=75)
     assert len(batches) == 1, "the other arms wait for the budget"
     assert "run the same command again to finish the rest" in told
-
-
-# ---- one clear line ------------------------------------------------------------------------------------------------------
-
-
-def test_flags_may_stand_between_overrides(store, said):
-    assert "could remove" in said("clean", f"runtime.results={store.root}", "--yes", "runtime.workers=1")
 
 
 def test_doctor_finds_a_usable_store_and_an_absent_package(store, said, monkeypatch):

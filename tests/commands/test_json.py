@@ -130,27 +130,6 @@ def test_report(filled, asked, said):
     assert all(Path(path).is_file() for path in tables["written"])
 
 
-def test_compare(tmp_path, asked, said):
-    for name, right in (("a", (1, 0, 0, 0)), ("b", (1, 1, 1, 0))):
-        rows = [
-            {
-                "id": f"p{n}",
-                "problem": f"What is {n}?",
-                "answer": "7",
-                "samples": ["7" if ok else "8"],
-            }
-            for n, ok in enumerate(right)
-        ]
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    sides = [str(tmp_path / f"{name}.jsonl") for name in "ab"]
-    found = asked("compare", *sides, f"out={tmp_path / 'out'}")
-    (average,) = found["effects"]  # one sample a problem
-    assert [average[key] for key in ("metric", "arm", "reference", "value")] == ["avg", "b.jsonl", "a.jsonl", 50.0]
-    assert "p1 (gold '7'): a.jsonl 0%, b.jsonl 100%" in found["text"]
-    assert (tmp_path / "out" / "problems.csv").is_file()
-    assert found["text"] in said("compare", *sides, f"out={tmp_path / 'out'}")
-
-
 def test_doctor(store, asked):
     found = asked("doctor", f"runtime.results={store.root}")
     assert {"python", "torch", "results"} <= {check["name"] for check in found["checks"]}

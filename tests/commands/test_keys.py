@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from verbs import Said
 
 from harness.commands._arguments import FAMILY
 from harness.commands.keys import all_keys, find_keys
 from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
 from harness.configuration.registry import kinds
 from harness.configuration.schema import dump
@@ -35,11 +33,6 @@ def test_a_key_shows_its_type_default_and_meaning(said: Said) -> None:
     (surrogate, *_) = find_keys(all_keys(), "algorithm.surrogate")
     assert surrogate.name == "algorithm.surrogate.kind"
     assert "ppo_clip" in surrogate.type
-
-
-def test_an_unknown_key_names_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"optimizer\.learning_rate"):
-        find_keys(all_keys(), "optimizer.learning_rat")
 
 
 def test_the_page_of_commands_lists_every_verb_once() -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import io
-import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from harness.cli import main
-from harness.commands._answer import Report, show_report
 from harness.configuration.numbers import format_seconds
 from harness.execution.progress import status_table
-from harness.store.foreign_text import VisibleStream
 from harness.store.reader import RunState
 
 
@@ -55,19 +52,3 @@ def test_status_cuts_no_column_where_names_are_long(width: int) -> None:
     assert all(word in stream.getvalue() for word in ("left", "running", "12/60", "-0.493", "0" * 16, states[0].where))
     assert format_seconds(states[0].seconds_left) in stream.getvalue()
     assert "".join(arms[1].split()) in "".join("".join(line[18:].partition("running")[0].split()) for line in lines)
-
-
-def test_the_answer_has_colours_on_a_terminal_and_shows_those_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Screen(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    screen = Screen()
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr(sys, "stdout", VisibleStream(screen))
-    text = "A title\n\nOne helps: \x1b[31m+7.\n95 % interval.\n\nname  +7.0  higher\n"
-    show_report(Report("one", [], [], text, "table", None, []))
-    assert "\x1b[1m" in screen.getvalue()
-    assert "higher\x1b[0m" in screen.getvalue()
-    assert "\u241b[31m" in screen.getvalue()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from commands_support import finish, overrides, plan
-from stored_runs import about
 
 from harness.commands._answer import answered_runs, dropped_runs_line
 from harness.execution.supervisor import Summary
@@ -76,14 +75,6 @@ def test_more_seeds_take_nothing_and_fewer_take_some(store):
     assert answered_runs(store, "another") == frozenset()
     store.write_plan(name, {"arms": [{"name": "torn"}]})
     assert said(fewer) == ""
-
-
-def test_a_claim_names_its_own_way(store):
-    before = frozenset(spec.run_id for spec in plan(store).specs[:3])
-    for run_id in before:
-        store.run(run_id).create("", about())
-    claim = plan_experiment(["claim=gspo", f"runtime.results={store.root}"])
-    assert "add runtime.results=ANOTHER" in dropped_runs_line(claim, before)
 
 
 @pytest.mark.parametrize("waits", [False, True])

@@ -12,8 +12,6 @@ from commands_support import EXPERIMENT, finish, plan
 
 from harness.cli import main
 from harness.commands._answer import answer_key, answer_stands, report_of, sign_answer
-from harness.configuration.compose import compose_run
-from harness.configuration.identity import arm_id
 from harness.experiment.power import Power, seed_spread
 from harness.statistics.intervals import comparison_level, minimum_detectable_difference
 from harness.store import atomic
@@ -39,14 +37,6 @@ def test_power_of_independent_seeds_is_welchs(store):
     assert spread == pytest.approx(sd)
     alpha = 1 - comparison_level(found.comparisons)
     assert found.resolvable(spread) == pytest.approx(minimum_detectable_difference(sd, 2, paired=False, alpha=alpha))
-
-
-def test_equal_content_has_one_id():
-    def id_of(*more: str) -> str:
-        return arm_id(compose_run(more))
-
-    assert id_of("evaluation.caps=[64,32]") == id_of("evaluation.caps=[32,64]") == id_of()
-    assert id_of("optimizer.weight_decay=-0.0") == id_of("optimizer.weight_decay=0.0")
 
 
 def test_an_answer_stands_until_the_question_or_its_finished_runs_are_others(store):

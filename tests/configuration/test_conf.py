@@ -1,13 +1,30 @@
-"""Every file under `conf/` composes; neighbouring rungs differ by exactly their patch; keys that do nothing together are refused."""
+"""Every file under `conf/` composes, as Hydra composes it; neighbouring rungs differ by exactly their patch; grids have Hydra's jobs."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 import yaml
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
-from harness.configuration.compose import compose_run, compose_values, config_directory, options
+from harness.configuration.compose import (
+    VERSION_BASE,
+    compose_run,
+    compose_values,
+    config_dir,
+    config_directory,
+    expand,
+    options,
+)
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import difference, run_id
+from harness.configuration.identity import difference, flatten, run_id
 from harness.configuration.schema import RunConfig, dump, load
 from harness.experiment.designs import lower_rungs, patch_changes
 
@@ -73,6 +90,8 @@ def test_any_route_to_the_same_content_gives_the_same_id() -> None:
         ["rung=dapo_0_naive_grpo", "patch=[clip_higher]", "algorithm.overlong.policy=mask"],
     ]
     assert len({run_id(compose_run(route)) for route in routes}) == 1
+    caps = (["evaluation.caps=[64,32]"], ["evaluation.caps=[32,64]"], ["optimizer.weight_decay=-0.0"], [])
+    assert len({run_id(compose_run(one)) for one in caps}) == 1
     patches = ["patch=[centred_advantage,constant_sum]"]
     assert run_id(compose_run(patches)) == run_id(compose_run(["algorithm=dr_grpo"]))
 
@@ -99,15 +118,6 @@ def test_the_python_defaults_are_the_yaml_defaults() -> None:
     assert plain.runtime == composed.runtime
 
 
-def test_what_repairs_it_composes() -> None:
-    config = compose_run(
-        ["algorithm.overlong.policy=wrong", "patch=dynamic_sampling", "algorithm.dead_groups.metric=reward"]
-    )
-    assert (config.algorithm.overlong.policy, config.algorithm.dead_groups.policy) == ("wrong", "refill")
-    config = compose_run(["algorithm=high_entropy_tokens", "engine=transformers"])
-    assert config.algorithm.top_entropy_fraction < 1
-
-
 def test_memory_settings_of_an_engine_are_no_part_of_a_run_s_id() -> None:
     ids = {
         run_id(compose_run(["engine=vllm", *more]))
@@ -115,3 +125,67 @@ def test_memory_settings_of_an_engine_are_no_part_of_a_run_s_id() -> None:
     }
     assert len(ids) == 1
     assert ids != {run_id(compose_run(["engine=transformers"]))}
+
+
+def by_hydra(overrides: list[str]) -> Any:
+    """What Hydra composes by itself; None where it refuses."""
+    with initialize_config_dir(str(config_directory()), job_name="test", **VERSION_BASE):
+        try:
+            return OmegaConf.to_container(hydra_compose("config", overrides), resolve=True)
+        except Exception:  # whatever it says; ours is a ConfigError then
+            return None
+
+
+def ours(overrides: list[str]) -> Any:
+    try:
+        return compose_values(overrides)
+    except ConfigError:
+        return None
+
+
+VALUES = st.sampled_from(["0", "-3", "1e-4", "true", "null", "abc", "'1'", "[1,a]", "{a: 1}", "${seed}", "1x", ""])
+CHOICES = st.sampled_from(["algorithm", "rung", "experiment", "algorithm/kl", "preset"]).flatmap(
+    lambda group: st.sampled_from(options(group)).map(lambda name: f"{group}={name}")
+)
+KEYS = [*flatten(compose_values([])), "absent", "algorithm.kl", "algorithm.kl.absent", "runtime.trackers"]
+SET = st.builds(
+    lambda prefix, key, value: f"{prefix}{key}={value}",
+    st.sampled_from(["", "", "", "++", "+", "~"]),
+    st.sampled_from(KEYS),
+    VALUES,
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.one_of(CHOICES, SET), max_size=4))
+def test_overrides_compose_as_hydra_composes_them(overrides: list[str]) -> None:
+    given_whole = [f"++{item}" if "={" in item and item[0] not in "+~" else item for item in overrides]
+    assert json.dumps(ours(overrides)) == json.dumps(by_hydra(given_whole))
+
+
+def test_a_composed_configuration_belongs_to_its_caller() -> None:
+    first = compose_run(["algorithm=grpo"])
+    first.optimizer.learning_rate = 1.0
+    assert compose_run(["algorithm=grpo"]).optimizer.learning_rate != 1.0
+
+
+def test_a_multirun_expands_as_hydra_s_own() -> None:
+    jobs = expand(["rung=glob(dapo_*)", "seed=0,1,2"])
+    assert len(jobs) == 18
+    assert jobs[0] == ["rung=dapo_0_naive_grpo", "seed=0"]
+    assert expand(["++a=range(1,3)", "b=[1,x]", "c=null"]) == [
+        ["++a=1", "b=[1,x]", "c=null"],
+        ["++a=2", "b=[1,x]", "c=null"],
+    ]
+    with pytest.raises(
+        ConfigError, match=r"an interval is for a search: add hydra/sweeper=search, or give range\(\) or choice\(\)"
+    ):
+        expand(["optimizer.learning_rate=interval(1e-5,1e-3)"])
+
+
+def test_a_glob_finds_members_in_the_users_folder(tmp_path: Path) -> None:
+    (tmp_path / "rung").mkdir()
+    for name in ("mine_0", "mine_1"):
+        (tmp_path / "rung" / f"{name}.yaml").write_text("# @package _global_\n")
+    with config_dir(str(tmp_path)):
+        assert expand(["rung=glob(mine_*)"]) == [["rung=mine_0"], ["rung=mine_1"]]

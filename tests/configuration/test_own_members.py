@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from verbs import Said
 
 from harness.commands.evaluate import verifier_config
@@ -20,11 +19,7 @@ from harness.experiment.checks import check_plan
 from harness.experiment.declaration import as_file
 from harness.experiment.planning import plan_experiment
 from harness.explain.shares import explain_one, make_group
-from harness.objective.objective import Objective
-from harness.objective.types import RolloutBatch
 
-_REWARDS = torch.tensor([[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 0.0]])
-ROLLOUTS = RolloutBatch(_REWARDS, _REWARDS > 0, torch.ones(2, 4, dtype=torch.long), torch.ones(2, 4, dtype=torch.bool))
 HEAD = """from dataclasses import dataclass
 from harness.objective.{family} import {base}
 @dataclass
@@ -117,13 +112,6 @@ def test_the_content_of_the_code_is_the_identity_and_its_place_is_not(mine: Path
     with config_dir(str(mine)):
         assert run_id(compose_run([])) == run_id(plain)
     assert plain.runtime.config_dir == []
-
-
-def test_the_objective_takes_the_member(mine: Path) -> None:
-    batch = ROLLOUTS
-    found = Objective(composed(mine).algorithm).advantages(batch, torch.float64)
-    median = batch.returns_PG.sort(1).values[:, 1]  # the lower of the two in the middle
-    assert found.equal(batch.per_token(batch.returns_PG - median[:, None]))
 
 
 def test_a_run_of_other_code_is_not_trained(tmp_path: Path) -> None:

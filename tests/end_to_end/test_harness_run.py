@@ -13,10 +13,6 @@ import pytest
 import small_runs
 import verbs
 
-from harness.cli import main
-from harness.commands._answer import write_answer
-from harness.store import ResultStore
-
 PATIENCE = 900  # seconds, only against a command that hangs: a busy machine takes ten times as long as an idle one
 SMALL = [*small_runs.SMALL, "training.evaluate_every=2"]
 LADDER = ["experiment=dapo_ladder", "experiment.seeds=[0,1]", "training.steps=2", *SMALL]
@@ -93,23 +89,3 @@ def test_sigterm_stops_after_a_step_and_the_run_resumes(ladder: Path, tmp_path: 
     assert not (tables.parents[1] / "report.html").exists()
     (run,) = [path for path in (tmp_path / "runs").iterdir() if path.is_dir()]
     assert '"interrupted"' in (run / "manifest.json").read_text()
-
-
-@pytest.mark.thorough
-def test_seeds_until_decided_are_trained_look_by_look_and_the_status_says_what_is_open(
-    ladder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Three arms, looks at 2 and 3 seeds. Interrupted looks: `test_look_by_look.py`; killed sweeps: `test_crash_safety_end_to_end.py`."""
-
-    def tables_for_all(store: ResultStore, name: str, only: str) -> None:
-        write_answer(store, name, only="tables" if only == "all" else only)
-
-    looks = ["experiment=dapo_equal_tokens", "match=steps", "experiment.seeds={looks: [2, 3]}"]
-    looks += ["training.steps=2", *SMALL, f"runtime.results={with_base_policy(tmp_path, ladder)}"]
-    monkeypatch.setattr("harness.commands._experiment_run.write_answer", tables_for_all)
-    assert main(["run", *looks]) == 0
-    said = capfd.readouterr().out
-    assert "of 2 comparisons are closed, the next look needs more seeds" in said
-    assert "Two of two comparisons wait for more seeds." in " ".join(said.split())
-    assert main(["status", "experiment=dapo_equal_tokens", looks[-1]]) == 0
-    assert "dapo against naive_grpo" in capfd.readouterr().out.replace("\n", " ")

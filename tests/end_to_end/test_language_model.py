@@ -1,4 +1,4 @@
-"""The whole route on a real language model, SmolLM2 135M, in its smallest sizes: adapters, ranks, kills, engines, a peer's texts, export.
+"""The whole route on a real language model, SmolLM2 135M, in its smallest sizes: adapters, kills, engines, a peer's texts, export.
 
 The reward is a coin, so that two prompts with two responses have something to train on. RLVR_DATA names a folder with `gsm8k_test.jsonl`,
 whose first problems are asked then instead of questions in plain words.
@@ -20,14 +20,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from small_runs import claimed, finished
+from small_runs import finished
 from verbs import Said
 
-from harness.backends import builtin
 from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.model.checkpoint import load_tokenizer, read_state
+from harness.model.checkpoint import read_state
 from harness.model.hub import checkpoint_folder
 from harness.problems.benchmarks import plain_words
 from harness.store import ResultStore, RunDir, lease
@@ -107,16 +105,6 @@ def test_gradient_checkpointing_trains_what_the_native_decoder_trains(root: Path
     assert_trains_as(cleared(run), plain)
 
 
-def test_two_ranks_train_what_one_trains(root: Path, plain: pd.DataFrame) -> None:
-    other = root / "ranks"
-    other.mkdir()
-    (other / "cache").symlink_to(root / "cache")
-    config = composed(other, *FLOAT, "runtime.ranks=2")
-    run = claimed(config, other)
-    assert builtin.train(config, run, lambda: False, int(run.new_attempt().name))
-    assert_trains_as(cleared(run), plain)
-
-
 def test_adapters_train_and_are_merged_into_the_policy(root: Path, folder: Path) -> None:
     run = trained(root, "model.precision=float32", "model.lora.rank=8", "optimizer.learning_rate=1e-3")
     before, after = read_state(folder), read_state(run.checkpoints()[-1][1] / "policy")
@@ -125,15 +113,6 @@ def test_adapters_train_and_are_merged_into_the_policy(root: Path, folder: Path)
     moved = {name for name in before if not before[name].equal(after[name])}
     assert moved
     assert all(name.endswith("_proj.weight") for name in moved)
-
-
-def test_rl_goes_on_from_a_cold_start(root: Path, folder: Path) -> None:
-    recipe = ["steps=3", "demonstrations=4", "batch=4", "learning_rate=1e-4"]
-    run = trained(root, *(f"model.cold_start.{each}" for each in recipe))
-    (manifest,) = root.glob("cache/cold_start/*/policy/cold_start.manifest")
-    losses = json.loads(manifest.read_text())["losses"]
-    assert losses[-1] < losses[0]
-    assert len(cleared(run)) > 0
 
 
 # ---- killed, and what the final policy is ----------------------------------------------------------------------------------
@@ -259,19 +238,3 @@ def test_the_engines_and_a_peers_backend_say_the_same_greedy_texts(
         Instance("generate_until", {}, (prompt, dict(settings)), number) for number, prompt in enumerate(prompts)
     ]
     assert peer.generate_until(requests) == texts
-
-
-# ---- bad input -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_folder_without_tokenizer_or_chat_template_is_refused_with_the_fix(folder: Path, root: Path) -> None:
-    bare = root / "bare"
-    bare.mkdir()
-    for name in ("config.json", "generation_config.json", "model.safetensors"):
-        (bare / name).symlink_to(folder / name)
-    with pytest.raises(ConfigError, match=r"has no tokenizer .*copy the files"):
-        load_tokenizer(bare)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(folder / name, bare)
-    with pytest.raises(ConfigError, match=r"no chat template; choose a template for base models: plain"):
-        trained(root, f"model.path={bare}", "model.revision=null")

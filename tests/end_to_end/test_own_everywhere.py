@@ -14,17 +14,6 @@ from harness.model.shapes import SHAPES
 from tests.configuration.test_own_members import write
 
 HEAD = "from dataclasses import dataclass\n\n\n@dataclass\nclass Config:\n    kind: str = '{kind}'\n"
-NATIVE = """
-
-def build(config, policy, runtime):
-    from harness.rollout.engine import native
-    return native.build(config, policy, runtime)
-
-
-def open_folder(config, folder, runtime, device, dtype, linear_kernel):
-    from harness.rollout.engine import native
-    return native.open_folder(config, folder, runtime, device, dtype, linear_kernel)
-"""
 TRACKER = """
 
 def open_sink(config, about):
@@ -51,16 +40,8 @@ def load(config):
     numbers = range(config.first, config.first + config.problems)
     return Benchmark("sums", 1, [Problem(f"sums/{n}", f"{n // 8 % 8}+{n % 8}:", str((n // 8 + n) % 8)) for n in numbers])
 """
-BACKEND = """
-
-def check(config):
-    return []
-
-
-def train(config, run, stop, attempt):
-    from harness.training.loop import train_run
-    return train_run(config, run, stop, attempt)
-"""
+NATIVE = "from harness.rollout.engine.native import build, open_folder\n"
+BACKEND = "from harness.training.loop import train_run as train\ncheck = lambda config: []\n"
 # Member to its code and to the group that its YAML is chosen from.
 MEMBERS = {
     "rollout/engine/echo": (NATIVE, "engine"),

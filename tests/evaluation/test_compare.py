@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,17 @@ from scipy import stats
 from stored_runs import about, graded
 from verbs import Said, jsonl
 
+from analysis.comparison import comparison_figure, comparison_table
+from analysis.figures.drawing import figure_style
+from harness.commands import compare as verb
 from harness.configuration.compose import compose_run
 from harness.configuration.schema import dump
 from harness.evaluation.metrics.names import pass_at_k
-from harness.evaluation.paired import Comparison, Side, compare
+from harness.evaluation.paired import AVG, TOKENS, Comparison, Side, compare
 from harness.evaluation.stored import write_problems
 from harness.problems.problem import Benchmark, Problem
 from harness.statistics.bands import simultaneous_band
-from harness.statistics.intervals import comparison_level
+from harness.statistics.intervals import comparison_level, paired_difference
 from harness.statistics.pairs import paired_shares
 from harness.store import ResultStore
 from harness.store.layout import PROBLEMS, problems_file
@@ -161,6 +165,11 @@ def test_files_are_graded_again(tmp_path: Path, said: Said) -> None:
     assert {path.name for path in out.iterdir()} >= {"differences.pdf", "comparison.md", "problems.csv", "k-bands.pdf"}
     assert pd.read_csv(out / "k-bands.csv")["difference"].tolist() == pytest.approx([0.2, 0.2])
     assert "b.jsonl: Pass@k: no k from 1 to 2 at which they part; bands hold together over all k" in told
+    answer, _ = json.JSONDecoder().raw_decode(said("compare", str(a), str(b), "margin=3", f"out={out}", "--json"))
+    assert list(answer) == [field.name for field in dataclasses.fields(verb.Answer)]
+    average = answer["effects"][0]
+    assert [average[key] for key in ("metric", "arm", "reference")] == ["avg", "b.jsonl", "a.jsonl"]
+    assert (average["value"], answer["text"] in told) == (pytest.approx(20.0), True)
     graded_before, strict = tmp_path / "graded", tmp_path / "strict"
     said("evaluate", f"samples={b}", f"out={graded_before}", "figures=false")
     said("evaluate", f"samples={a}", f"out={strict}", "figures=false", "verifier=boxed")
@@ -241,3 +250,23 @@ def test_an_evaluation_of_several_models_is_never_taken_as_one(tmp_path: Path, s
     assert pd.read_csv(out / "comparison.csv")["difference"][0] == pytest.approx(-25)
     told = said("compare", str(result), f"{result}@org/one", here, code=2)
     assert "it has the models org/one, org/two@abc" in told
+
+
+def test_the_interval_is_drawn_whole_and_tokens_stand_in_the_table_alone() -> None:
+    rng = np.random.default_rng(0)
+    scores = {name: {AVG: rng.binomial(8, level, 40) / 8} for name, level in (("a", 0.4), ("b", 0.6))}
+    differences = {AVG: paired_difference(scores["b"][AVG], scores["a"][AVG])}
+    differences[TOKENS] = differences[AVG].rescale(50)
+    for side in scores.values():
+        side[TOKENS] = 50 * side[AVG]
+    problems = pd.DataFrame({"problem_id": [f"p{place}" for place in range(40)], "gold": "1"})
+    comparison = Comparison(problems, scores, {"b": differences})
+    with figure_style("paper"):
+        axes = comparison_figure(comparison).axes[0]
+    (bar,) = axes.containers
+    (low, high), interval = axes.get_xlim(), differences[AVG]
+    assert low < 0 < 100 * interval.low < 100 * interval.high < high
+    assert bar.lines[0].get_alpha() == 1.0
+    table = comparison_table(comparison)
+    assert [row["metric"] for row in table.rows] == ["avg@n %", "length of answers, tokens"]
+    assert "nothing about training again" in table.notes[-1]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
-from evaluation_support import KEY, evaluate, first_cell, samples_of
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "rollout"))
+
+from engine_support import cases
+from evaluation_support import ANSWERS, KEY, evaluate, first_cell, samples_of
 from small_runs import finished, small_config
 from verbs import Said
 
@@ -141,6 +146,15 @@ def test_an_architecture_the_native_engine_lacks_is_evaluated_all_the_same(
     table = (tmp_path / "evaluations" / result["id"] / "evaluation.csv").read_text().splitlines()
     assert len(table) == 3
     assert table[0].startswith("model,benchmark,cap,problems,samples,avg,avg_low")
+
+
+@pytest.mark.parametrize("name", cases("vllm"))
+def test_vllm_evaluates_a_checkpoint_as_the_native_engine_does(name: str, asked: list[str], tmp_path: Path) -> None:
+    """Greedy: no noise separates the engines."""
+    asked += ["evaluation.temperature=0.0", "evaluation.top_p=1.0", "evaluation.samples_per_problem=2"]
+    native, other = (first_cell(tmp_path, *asked, f"engine={engine}") for engine in ("native", name))
+    assert other["settings"]["engine"] == name
+    pd.testing.assert_frame_equal(samples_of(tmp_path, other)[ANSWERS], samples_of(tmp_path, native)[ANSWERS])
 
 
 def test_stored_samples_of_a_model_and_of_a_run_are_regraded(trained: tuple[RunDir, ResultStore], said: Said) -> None:

@@ -1,17 +1,19 @@
-"""`harness evaluate samples=` and `regrade=`: files in, exact numbers out, malformed input named."""
+"""Recorded generations: exact numbers by `harness evaluate samples=` and `regrade=`, and what is read or refused, by a table of lines."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from verbs import Said, jsonl
 
 from harness.cli import main
+from harness.evaluation.recorded import read_recorded
 
 
 def evaluate(path: Path, out: Path, *more: str) -> dict[str, Any]:
@@ -92,18 +94,6 @@ def test_regrading_needs_rules_and_samples(tmp_path: Path, said: Said) -> None:
     assert "did you mean 'any'" in said(*regrade, "verifier=anny", code=2)
 
 
-def test_a_line_a_case_is_graded_with_the_verifiers_settings(tmp_path: Path) -> None:
-    lines = [
-        {"id": 1, "gold": "42", "response": "The answer is 42"},
-        {"id": 2, "gold": "43", "response": "The answer is 42"},
-    ]
-    cases, out = jsonl(tmp_path / "cases.jsonl", lines), tmp_path / "out"
-    command = ["evaluate", f"samples={cases}", f"out={out}", "figures=false"]
-    for rules, verdicts in ((), ["right", "wrong"]), (("verifier.extraction=boxed",), ["no_answer"] * 2):
-        assert main([*command, *rules]) == 0
-        assert pd.read_parquet(out / "samples.parquet")["verdict"].tolist() == verdicts
-
-
 def test_rows_of_one_prompt_and_gold_are_samples_of_one_problem(tmp_path: Path, said: Said) -> None:
     """Three problems in 32 rows each were 96 problems, with an interval of a fifth of the width."""
     rows = [
@@ -120,3 +110,28 @@ def test_rows_of_one_prompt_and_gold_are_samples_of_one_problem(tmp_path: Path, 
     told = said("evaluate", f"samples={path}", f"out={out}", "figures=false")
     assert "3 problems stand under several ids ('0-0' under 32)" in told
     assert "66.67 [0.00, 100.00]" in told
+
+
+CASES = yaml.safe_load(Path(__file__).with_name("recorded_lines.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["about"].replace(" ", "_")[:60])
+def test_lines_are_read_and_graded_or_refused(case: dict[str, Any], tmp_path: Path, said: Said) -> None:
+    path, out = jsonl(tmp_path / case.get("file", "lines.jsonl"), case["lines"]), tmp_path / "out"
+    refused = case.get("refused", [])
+    command = ("evaluate", f"samples={path}", f"out={out}", "figures=false", *case.get("given", []))
+    told = said(*command, code=2 if refused else 0)
+    for words in [refused] if isinstance(refused, str) else [*refused, *case.get("says", [])]:
+        assert words in told or re.search(words, told), told
+    assert out.exists() != bool(refused)
+    if refused:
+        return
+    rows = read_recorded(path).samples
+    assert {name: [row[name] for row in rows] for name in case.get("read", {})} == case.get("read", {})
+    summary = json.loads((out / "summary.json").read_text())
+    for key, value in case.get("summary", {}).items():
+        found: Any = summary
+        for part in key.split("."):
+            found = found[int(part) if part.isdigit() and isinstance(found, list) else part]
+        assert found == value, (key, found)
+    assert not set(case.get("lacks", [])) & set(summary)

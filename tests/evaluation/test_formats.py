@@ -79,35 +79,10 @@ def test_of_a_file_that_ends_within_a_line_the_whole_lines_are_read(tmp_path: Pa
         read_recorded(path)
 
 
-def test_lm_eval_repeats_are_samples_whose_verdicts_are_unknown(tmp_path: Path) -> None:
-    found = read_recorded(jsonl(tmp_path / "samples_x.jsonl", [lm_eval_row(0, ["1", "2", "1"], 1.0)]))
-    assert column(found, "sample_index") == [0, 1, 2]
-    assert column(found, "label") == [None] * 3
-    assert "no results file of its evaluation is beside it" in found.notes
-
-
-def test_lm_eval_choices_and_two_runs_in_one_file_are_refused(tmp_path: Path) -> None:
-    row = {**lm_eval_row(0, "1", 1.0), "resps": [[["-1.5", "False"]], [["-0.5", "True"]]]}
-    with pytest.raises(ConfigError, match="line 1: the task scores choices by their likelihood"):
-        read_recorded(jsonl(tmp_path / "a.jsonl", [row]))
-    with pytest.raises(ConfigError, match="line 2 repeats doc_id 0: two evaluations are in this file"):
-        read_recorded(jsonl(tmp_path / "b.jsonl", [lm_eval_row(0, "1", 1.0)] * 2))
+def test_totals_of_lm_eval_are_no_samples(tmp_path: Path) -> None:
     (tmp_path / "results_x.json").write_text(json.dumps({"results": {}, "configs": {}}))
     with pytest.raises(ConfigError, match=r"give samples_\*\.jsonl"):
         read_recorded(tmp_path / "results_x.json")
-
-
-@pytest.mark.parametrize("change", [{"resps": None}, {"resps": ["it is 1"]}, {"resps": [[]]}, {"target": {"a": 1}}])
-def test_an_lm_eval_line_of_another_shape_is_one_error(tmp_path: Path, change: dict[str, Any]) -> None:
-    """A text in the place of a list of texts was a sample for each of its letters."""
-    with pytest.raises(ConfigError, match=r"line 1: the (task scores choices|gold answer must be)"):
-        read_recorded(jsonl(tmp_path / "samples_x.jsonl", [{**lm_eval_row(0, "1", 1.0), **change}]))
-
-
-def test_lm_eval_keys_of_another_shape_that_no_sample_needs_stop_nothing(tmp_path: Path) -> None:
-    odd = {"doc_id": [0], "doc": None, "arguments": {"gen_args_0": 5}, "metrics": 5, "target": ["1", "one"]}
-    (found,) = read_recorded(jsonl(tmp_path / "samples_x.jsonl", [{**lm_eval_row(0, "1", 1.0), **odd}])).samples
-    assert (found["problem"], found["gold"], found["label"]) == (None, "1", True)
 
 
 # ---- Inspect ----

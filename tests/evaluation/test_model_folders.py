@@ -41,6 +41,11 @@ def no_numbers(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(content)
 
 
+def without_tokenizer(folder: Path) -> None:
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+
+
 def remote_code(folder: Path) -> None:
     (folder / "evil.py").write_text(CODE)
     keys("config.json", auto_map={"AutoConfig": "evil.Mod", "AutoModelForCausalLM": "evil.Mod"}, model_type="evil")(
@@ -62,6 +67,7 @@ FOLDERS: dict[str, tuple[Change, str]] = {
         keys("tokenizer.json", pre_tokenizer={"type": "Split", "pattern": {"Regex": "(a+)+$"}, "behavior": "Isolated", "invert": False}),
         "",
     ),
+    "tokenizer gone": (without_tokenizer, "has no tokenizer (tokenizer.json); copy the files"),
     "weights torn": (holds("model.safetensors", struct.pack("<Q", 2**62) + b"{}"), "is not a whole file of weights"),
     "weights no numbers": (no_numbers, "holds values that are no numbers"),
 }  # fmt: skip

@@ -30,6 +30,8 @@ def composed(text: str) -> RunConfig:
 def test_an_export_is_yaml_with_remarks(said: Said) -> None:
     text = said("translate", "to=trl", "algorithm=dapo")
     assert "importance_sampling_level: sequence" in said("translate", "to=trl", "claim=gspo", "arm=gspo")
+    ladder = ("translate", "to=trl", "experiment=dapo_ladder")
+    assert "epsilon_high: 0.28" in said(*ladder, "arm=dapo_2_clip_higher")
     assert yaml.safe_load(text)["epsilon_high"] == 0.28
     assert "# trl cannot express:" in text
     assert "dead_groups.policy=refill" in text

@@ -155,14 +155,6 @@ def test_a_launcher_whose_packages_are_absent_is_refused_in_a_line(
     assert not list(tmp_path.glob("runs/*"))
 
 
-def test_jobs_that_a_check_refuses_are_not_given_to_another_launcher(said: Said, tmp_path: Path) -> None:
-    given = ["hydra/launcher=basic", "-m", "algorithm=grpo,dapo", *FEW_STEPS, "algorithm.updates_per_step=1"]
-    told = said("run", *given, "checks=refuse", f"runtime.results={tmp_path}", code=2)
-    assert "check [inert clip] dapo: " in told
-    assert "runtime.checks=refuse; first: " in told
-    assert not list(tmp_path.glob("runs/*"))
-
-
 @pytest.mark.slow
 def test_a_run_on_a_node_of_ray_that_dies_goes_on_on_another(tmp_path: Path) -> None:
     pytest.importorskip("hydra_plugins.hydra_ray_launcher", reason="pip install --no-deps hydra-ray-launcher")

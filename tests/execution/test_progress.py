@@ -9,7 +9,7 @@ from rich.console import Console
 from stored_runs import about
 from sweep_support import spec
 
-from harness.execution.progress import LiveProgress, PlainProgress, Snapshot, format_seconds, progress_on, status_table
+from harness.execution.progress import LiveProgress, Snapshot, format_seconds, status_table
 from harness.store import ResultStore, layout
 from harness.store.reader import RunState, run_name, run_state, run_status, total_steps
 
@@ -68,10 +68,6 @@ def test_the_live_table_shows_runs_and_keeps_failures():
     assert "failed naive seed 1" in text
     assert "out of memory" in text
     assert "naive seed 2" not in text
-
-
-def test_off_a_terminal_progress_is_plain():
-    assert isinstance(progress_on(io.StringIO()), PlainProgress)
 
 
 def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):

@@ -34,10 +34,6 @@ def run(store: ResultStore, specs: list[Spec], entry: str = "by_config", **optio
     return run_all(store.root, specs, entry=f"stub_worker:{entry}", **options)
 
 
-def snapshot(root: Path) -> dict[str, int]:
-    return {str(path): path.stat().st_mtime_ns for path in sorted(root.rglob("*"))}
-
-
 # ---- one sweep of runs that end in every way ---------------------------------------------------------------------------------
 
 NEWER = 10
@@ -111,16 +107,6 @@ def test_what_a_worker_wrote_and_left_behind(ended):
 
 
 # ---- one after another ---------------------------------------------------------------------------------------------------------
-
-
-def test_running_again_touches_nothing(store):
-    specs = sweep(3, steps=6, seconds=0)
-    run(store, specs, "steps")
-    before = snapshot(store.root)
-    summary = run(store, specs, "steps")
-    assert sorted(summary.skipped) == [one.run_id for one in specs]
-    assert summary.finished == []
-    assert snapshot(store.root) == before
 
 
 def test_a_failed_run_is_retried_by_the_next_call(store):

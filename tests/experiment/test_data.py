@@ -73,13 +73,6 @@ def test_a_checkpoint_that_this_machine_lacks_is_left_to_the_machine_that_has_it
     assert not any(name.startswith("model") for name in content_hashes([plan.arms[0].config]))
 
 
-def test_a_run_from_before_contents_were_recorded_goes_on(tmp_path: Path) -> None:
-    store = ResultStore(tmp_path / "results")
-    plan = plan_multirun(["seed=0"])
-    begun(plan, store, command="harness run")
-    check(plan, store)
-
-
 def test_the_data_of_every_arm_is_read_and_what_only_other_machines_have_is_left_to_them(tmp_path: Path) -> None:
     first, second = (problems(tmp_path / name, 1) for name in ("a.jsonl", "b.jsonl"))
     second.write_text('{"id": 1, "problem": "1+1", "answer": ""}\n')

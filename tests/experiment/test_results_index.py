@@ -1,13 +1,13 @@
-"""`results/README.md` names every declared experiment and every published folder; links lead somewhere; the site has all pages."""
+"""The README's counts and commands; every experiment and published folder in `results/README.md`; links; pages of the site."""
 
 from __future__ import annotations
 
-import csv
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -25,17 +25,6 @@ def test_every_declared_experiment_is_named(name: str) -> None:
 def test_every_published_folder_has_a_row_and_every_row_a_folder() -> None:
     rows = set(re.findall(r"^\| \[`\w+`\]\(published/(\w+)\)", INDEX, re.MULTILINE))
     assert rows == {path.name for path in (ROOT / "results" / "published").iterdir()}
-
-
-def test_every_published_comparison_of_fewer_than_eight_seeds_is_listed_as_such() -> None:
-    section = INDEX.partition("## Fewer than eight seeds")[2].partition("\n## ")[0]
-    rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| `")]
-    few = {"all_systems_rates"}  # a choice, published without tables
-    for costs in (ROOT / "results" / "published").glob("*/tables/cost.csv"):
-        with costs.open(newline="", encoding="utf-8") as file:
-            if min(int(row["seeds"].split("/")[0]) for row in csv.DictReader(file)) < 8:
-                few.add(costs.parents[1].name)
-    assert set(re.findall(r"`(\w+)`", "".join(rows))) == few
 
 
 @pytest.mark.parametrize(
@@ -75,21 +64,18 @@ def test_the_site_has_every_page_in_its_navigation(tmp_path: Path) -> None:
     assert ladder.index("differences.png") < ladder.index("| arm | avg@32 %") < ladder.index("## Methods")
 
 
-# ---- published numbers beside the experiments ----
-
-COLUMNS = ["arm", "metric", "value", "unit", "seeds", "protocol", "source"]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["dapo_ladder", "vapo", "dr_grpo", "deepseekmath", "olmo3", "scale_rl"])
-def test_reference_numbers_name_protocol_and_source(name):
-    with (ROOT / "experiments" / name / "reference.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert rows
-    assert list(rows[0]) == COLUMNS
-    for row in rows:
-        float(row["value"])
-        assert int(row["seeds"]) >= 1
-        assert re.search(r"\[(P|S|C|I)(/S)?\]", row["source"]), row
-        assert all(row[column] for column in COLUMNS)
-    if name == "dapo_ladder":
-        assert [float(row["value"]) for row in rows] == [30, 36, 38, 41, 42, 50, 47, 44, 50, 52]
+def test_its_counts_are_those_of_the_claims() -> None:
+    claims = pd.concat(pd.read_csv(ROOT / "experiments" / name / "claims.csv") for name in ("claims", "claims_autumn"))
+    verdicts = claims["verdict"].value_counts()
+    for count in (len(claims), verdicts["holds, replicated"], verdicts["reversed, replicated"]):
+        assert re.search(rf"\b{count} (?:claims|hold|are reversed)", TEXT), count
+
+
+def test_its_commands_are_those_of_the_makefile() -> None:
+    targets = re.findall(r"\bmake (\w+)", TEXT)
+    assert {"ladder", "test"} <= set(targets)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)

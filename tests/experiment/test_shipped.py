@@ -181,3 +181,19 @@ def test_power_counts_the_comparisons_of_the_answers_table(name: str, comparison
     assert planned_comparisons(planned) == comparisons
     stored = Plan.read(planned.record())
     assert sum(stored.reference_of(arm) is not None for arm in stored.arms) == comparisons
+
+
+def test_the_second_arm_is_the_same_configuration_with_other_seeds() -> None:
+    plan = shipped("aa")
+    first, second = plan.arms
+    assert first.runs.keys().isdisjoint(second.runs)
+    assert len({spec.arm_id for spec in plan.specs}) == 1
+    assert len({spec.run_id for spec in plan.specs}) == len(plan.specs) == 40
+    assert not [finding for finding in check_plan(plan) if "same arm twice" in str(finding)]
+
+
+def test_the_analysis_reads_seeds_per_arm_and_takes_them_as_independent() -> None:
+    plan = Plan.read(shipped("aa").record())
+    assert plan.seeds == tuple(range(40))
+    assert [plan.seeds_of(arm) for arm in plan.arms] == [tuple(range(20)), tuple(range(20, 40))]
+    assert not plan.paired

@@ -129,31 +129,6 @@ def test_tuned_values_are_no_second_change_of_an_arm_and_one_rate_for_all_is_tol
     assert one_rate_note(settled) == one_rate_note(plan) == []
 
 
-REFUSED = {
-    "{over: {}, seeds: [900]}": "experiment.tune.over={} tries nothing",
-    "{over: {optimizer.learning_rate: []}, seeds: [900]}": "needs a list of at least two values",
-    "{over: {optimizer.learning_rate: [1e-4, 1e-4]}, seeds: [900]}": "names a value twice",
-    "{over: {optimizer.learning_rate: [1e-4, 2e-4]}, seeds: []}": "must name at least one seed",
-    "{over: {optimizer.learning_rate: [1e-4, 2e-4]}, seeds: [2, 900]}": "the comparison has 2 too",
-    "{over: {optimizer.learning_rat: [1e-4, 2e-4]}, seeds: [900]}": "learning_rat",
-    "{over: {algorithm: [grpo, dapo]}, seeds: [900]}": "would replace",
-}
-
-
-@pytest.mark.parametrize(("declared", "said"), REFUSED.items(), ids=lambda text: text[:40])
-def test_what_cannot_be_tuned_is_one_line(tmp_path, declared, said):
-    with pytest.raises(ConfigError) as found:
-        plan_experiment([*PAIR, f"experiment.tune={declared}", f"runtime.results={tmp_path}"])
-    assert said in str(found.value)
-
-
-def test_the_score_that_chooses_is_avg_and_a_search_has_no_trials(tmp_path):
-    with pytest.raises(ConfigError, match=r"experiment\.tune chooses by avg"):
-        planned(tmp_path, "experiment.metric=pass@2", "experiment.margin=null")
-    with pytest.raises(ConfigError, match=r"experiment\.tune=.* has no effect beside experiment.search"):
-        plan_experiment(["experiment=clip_lr_search", RATES])
-
-
 def called_higher(seeds: int, gap: float, studies: int = 20_000) -> float:
     """The share of studies that call one of two arms higher which are alike: at one value the best, at three others `gap` spreads below."""
     generator, truth = np.random.default_rng(seeds), np.array([0.0, -gap, -gap, -gap])

@@ -1,9 +1,11 @@
-"""Variance components against hand-worked analysis of variance and enumeration, and invariances."""
+"""Variance components and the spread of a seed's difference, against hand-worked values and enumeration."""
 
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from spread import spread
 from variance_components import sampling_variance, variance_components
 
 BASES = np.repeat(np.arange(4), 3)
@@ -52,3 +54,17 @@ def test_sampling_variance_is_the_binomials() -> None:
 def test_designs_that_cannot_tell_are_refused(bases: list[int]) -> None:
     with pytest.raises(ValueError, match="told apart"):
         variance_components([1.0, 2.0, 3.0, 5.0], bases, [0.1] * 4)
+
+
+def test_the_parts_of_a_difference_by_hand() -> None:
+    """Differences 3/4 and 1/4 of one base policy, 0 and 0 of the other: mean squares within 1/16, between 1/4; base (1/4 - 1/16) / 2.
+
+    The four problems' means are 1/2, 1/4, 1/4 and 0: variance 1/24, over 4.
+    """
+    reference = pd.DataFrame(0.0, index=[0, 1, 2, 3], columns=["a", "b", "c", "d"])
+    arm = reference.copy()
+    arm.loc[0] = [1.0, 1.0, 1.0, 0.0]
+    arm.loc[2] = [1.0, 0.0, 0.0, 0.0]
+    mean, base, seed, samples, problems = spread(arm, reference, samples=4, bases=2)
+    assert (mean, samples, problems) == ("+25.0", "0.0", "10.2")
+    assert (base.partition(" ")[0], seed.partition(" ")[0]) == ("30.6", "25.0")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 from random_model import random_checkpoint
+from safetensors.torch import load_file, save_file
 from small_runs import Bench, small_config
-from training_cases import sharp_checkpoint
 
 from harness.base_policy.pretrained import Config as Pretrained
 from harness.configuration.sections import RuntimeConfig
@@ -68,6 +68,23 @@ def test_bfloat16_samples_what_the_trainer_scores(base_policy: Path) -> None:
         with torch.no_grad():
             scores, _ = policy.token_log_probs(rows, made.tokens_N, made.lengths_R)
         assert float((scores - made.log_probs_N).abs().mean()) < 0.05
+
+
+def sharp_checkpoint(scratch: Path) -> Path:
+    """Seven query heads of 64 over one key head, their matrices large enough for attention to choose."""
+    shape = SHAPES["qwen2.5-0.5b"] | {
+        "hidden_size": 448,
+        "intermediate_size": 256,
+        "num_hidden_layers": 2,
+        "vocab_size": 512,
+    }
+    folder = random_checkpoint(shape | {"num_attention_heads": 7, "num_key_value_heads": 1}, 0, scratch)
+    tensors = load_file(folder / "model.safetensors")
+    for name in tensors:
+        if name.endswith(("q_proj.weight", "k_proj.weight")):
+            tensors[name] = tensors[name] * 8
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
 
 
 def test_long_responses_over_few_key_heads_are_scored_as_they_were_sampled(tmp_path: Path) -> None:

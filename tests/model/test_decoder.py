@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from random_model import random_model
+from transformers import LlamaConfig, MistralConfig
 
 from harness.model.decoder import Decoder, UnsupportedArchitectureError
 from harness.model.linear import Linear, onednn_available
@@ -21,21 +22,14 @@ SIZES: dict[str, Any] = {
     "max_position_embeddings": 64,
     "initializer_range": 0.2,
 }
-ARCHITECTURES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
+ARCHITECTURES = ("llama", "qwen2", "qwen3")
 KERNELS = ["torch", pytest.param("onednn", marks=pytest.mark.skipif(not onednn_available(), reason="no oneDNN"))]
 
 
 def reference_model(name: str, tied: bool) -> Any:
     """A random transformers model whose norms and biases are not trivial."""
-    torch.manual_seed(0)
     extra = {"head_dim": 16} if name == "qwen3" else {}
-    model = AutoModelForCausalLM.from_config(ARCHITECTURES[name](**SIZES, **extra, tie_word_embeddings=tied))
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 1:
-                parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
-    return model.float().eval()
+    return random_model(name, **SIZES, **extra, tie_word_embeddings=tied, pad_token_id=None)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

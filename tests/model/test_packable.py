@@ -1,4 +1,4 @@
-"""Which architectures are trained on packed sequences, and which are refused by name before they train on nonsense."""
+"""Which architectures are trained on packed sequences and which are refused by name, and that none trains with dropout."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from random_model import random_model
 
 from harness.base_policy.pretrained import Config, Lora
 from harness.configuration.error import ConfigError
@@ -15,16 +16,11 @@ from harness.model.transformers_policy import TransformersPolicy
 from harness.rollout.engine.transformers.batches import TransformersEngine
 
 SIZES: dict[str, Any] = {
-    "hidden_size": 64,
-    "intermediate_size": 128,
     "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
     "vocab_size": 100,
     "max_position_embeddings": 256,
     "bos_token_id": 1,
     "eos_token_id": 2,
-    "pad_token_id": 0,
 }
 ACCEPTED: dict[str, dict[str, Any]] = {"llama": {}, "gemma3_text": {"head_dim": 16, "sliding_window": 5}}
 LFM2 = {"layer_types": ["conv", "full_attention"] * 2, "conv_L_cache": 3}
@@ -37,15 +33,7 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def saved(kind: str, extra: dict[str, Any], folder: Path) -> Any:
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
-        config = AutoConfig.for_model(kind, **{**SIZES, **extra})
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0, 0.15)
+    model = random_model(kind, **{**SIZES, **extra})
     model.save_pretrained(folder)
     return model
 
@@ -82,3 +70,46 @@ def test_an_architecture_that_cannot_be_packed_is_refused_by_name(kind: str, tmp
     saved(kind, extra, tmp_path)
     with pytest.raises(ConfigError, match=f"{kind} .*{reason}.*choose another model"):
         load(tmp_path)
+
+
+BIOGPT = {"hidden_dropout_prob": 0.3, "activation_dropout": 0.3, "layerdrop": 0.3}
+REQUEST = [[3, 4, 5, 6], [7, 8, 9]], torch.arange(14) % 20 + 1, torch.tensor([5, 9])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    saved("biogpt", BIOGPT, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_the_same_tokens_score_the_same_twice_and_in_the_reference(folder: Path, recompute: bool) -> None:
+    policy = load(folder, gradient_checkpointing=recompute)
+    first, _ = policy.token_log_probs(*REQUEST)
+    with torch.no_grad():
+        second, _ = policy.token_log_probs(*REQUEST)
+        reference, _ = policy.frozen_copy().token_log_probs(*REQUEST)
+    assert torch.equal(first, second)
+    assert torch.equal(first, reference)
+
+
+def test_layers_are_computed_again_with_the_same_gradients(folder: Path) -> None:
+    gradients = []
+    for recompute in (False, True):
+        policy = load(folder, gradient_checkpointing=recompute)
+        calls: list[str] = []
+        for name, module in policy.scoring.model.named_modules():
+            if name.endswith("k_proj"):
+                module.register_forward_hook(lambda *_, calls=calls: calls.append("k_proj"))
+        scores, _ = policy.token_log_probs(*REQUEST)
+        scores.sum().backward()  # type: ignore[no-untyped-call]
+        assert len(calls) == (8 if recompute else 4)
+        gradients.append([p.grad.full_tensor() for p in policy.parameters() if p.grad is not None])
+    torch.testing.assert_close(*gradients, atol=1e-6, rtol=1e-6)
+
+
+def test_a_model_without_layers_to_compute_again_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = type("Other", (torch.nn.Module,), {})
+    monkeypatch.setattr("transformers.modeling_layers.GradientCheckpointingLayer", other)
+    with pytest.raises(ConfigError, match=r"cannot recompute layers: runtime\.gradient_checkpointing=false"):
+        load(folder, gradient_checkpointing=True)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from random_model import random_checkpoint
 
-from harness.base_policy.pretrained import Config, Lora, prepare
+from harness.base_policy.pretrained import Lora
 from harness.configuration.error import ConfigError
 from harness.model import packed_attention, transformers_policy
 from harness.model.checkpoint import load_model, read_state
@@ -175,17 +175,6 @@ def test_a_policy_is_written_as_its_source_or_unrounded(
         assert all(torch.equal(tensor, written[name]) for name, tensor in expected.items())
         assert {tensor.dtype for tensor in written.values()} == {dtype or torch.bfloat16}
     assert (folder / "generation_config.json").read_text() == '{"eos_token_id": [1, 5]}'
-
-
-def test_a_model_that_its_revision_does_not_name_is_refused(checkpoint: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"model\.revision"):
-        prepare(Config(path="Qwen/Qwen2.5-0.5B"), None, 0, tmp_path, "torch")
-    with pytest.raises(ConfigError, match=rf"{checkpoint} is a folder here.* set model\.revision=null"):
-        prepare(Config(path=str(checkpoint), revision="0" * 40), None, 0, tmp_path, "torch")
-    with pytest.raises(ConfigError, match="no such folder"):
-        prepare(Config(path="./absent"), None, 0, tmp_path, "torch")
-    with pytest.raises(ConfigError, match=r"model\.path"):
-        prepare(Config(), None, 0, tmp_path, "torch")
 
 
 def test_adapters_start_at_the_model_and_merge_exactly(checkpoint: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from random_model import random_model
 
 from harness.configuration.registry import kinds, member
 from harness.configuration.sections import RuntimeConfig
@@ -64,32 +65,10 @@ def scores(
 
 
 def tiny_checkpoint(folder: Path, architecture: str, tied: bool, hidden: int = 128, seed: int = 0) -> Path:
-    """A random model of the architecture, with norms and biases that are not at their trivial values, so that a stale one shows."""
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    tokenizer = testbed_tokenizer()
-    sizes: dict[str, Any] = {
-        "vocab_size": 64,
-        "hidden_size": hidden,
-        "intermediate_size": 2 * hidden,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": hidden // 4,
-        "max_position_embeddings": 512,
-        "initializer_range": 0.1,
-    }
-    config = AutoConfig.for_model(
-        architecture, **sizes, tie_word_embeddings=tied, bos_token_id=None, eos_token_id=1, pad_token_id=0
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-        for parameter in model.parameters():
-            if parameter.ndim == 1:
-                parameter.data.add_(0.3 * torch.randn_like(parameter))
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    """A random model of the architecture with the testbed's tokenizer."""
+    sizes = {"hidden_size": hidden, "intermediate_size": 2 * hidden, "head_dim": hidden // 4, "initializer_range": 0.1}
+    random_model(architecture, seed, **sizes, tie_word_embeddings=tied).save_pretrained(folder)
+    testbed_tokenizer().save_pretrained(folder)
     return folder
 
 

@@ -146,13 +146,6 @@ def test_several_objectives_give_a_pareto_front(store):
         assert not all(trial.values[0] > one.values[0] and trial.values[1] < one.values[1] for one in front)
 
 
-def test_a_column_that_the_runs_do_not_have_fails_trials_and_not_the_search(store):
-    feed = sweep(store, trials=2, objectives=["avg", "curriculum_retired"])
-    assert len(go(feed).finished) == 2
-    assert [trial.state.name for trial in feed.study.trials] == ["FAIL", "FAIL"]
-    assert "trial 1 failed: its runs have no value of avg or curriculum_retired" in best_lines(feed)
-
-
 def test_the_same_command_again_repeats_the_trials_whose_runs_failed(store):
     begun = sweep(store, trials=2, sampler="random")
     first, _ = specs = begun.ask(2)
@@ -200,13 +193,6 @@ def test_checks_speak_of_what_every_trial_has_before_the_study_is_opened(store):
     sweep(store, space=[RATE, caps], fixed=[*refused, "evaluation.caps=[64]"])
 
 
-def test_trials_that_cannot_run_say_why(store, capsys):
-    feed = sweep(store, space=["algorithm=choice(grpo,no_such)"], trials=5, sampler="random")
-    assert "no_such" in capsys.readouterr().err
-    go(feed)
-    assert any("algorithm has no option 'no_such'" in line for line in best_lines(feed))
-
-
 def test_a_trial_whose_process_died_between_asking_and_trying_does_not_block_the_study(store, monkeypatch):
     feed = sweep(store, trials=3)
     feed.study.ask()
@@ -215,13 +201,6 @@ def test_a_trial_whose_process_died_between_asking_and_trying_does_not_block_the
     go(again)
     assert again.running_count == 0
     assert [trial.state.name for trial in again.study.trials] == ["FAIL", "COMPLETE", "COMPLETE"]
-
-
-def test_a_plan_has_the_trials_of_every_process(store):
-    first, second = sweep(store, trials=4, sampler="random"), sweep(store, trials=4, sampler="random")
-    first.tell(dispatch(store, first.ask(2), 2))
-    go(second)
-    assert [len(search.plan.arms) for search in (first, second)] == [4, 4]
 
 
 def test_a_process_that_joins_a_search_finds_work_of_its_own(store):

@@ -35,7 +35,7 @@ def test_a_line_that_is_no_row_is_named(run: RunDir, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "cell", ['"\\ud800": 1', '"x": "\\udfff"', '"x": [1]', '"x": {"y": 1}', '"x\\u001b": 1', '"x": 1' + "0" * 30]
+    "cell", ['"\\ud800": 1', '"x": "\\udfff"', '"x": [1]', '"loss": "low"', '"x\\u001b": 1', '"x": 1' + "0" * 30]
 )
 def test_a_cell_that_no_frame_holds_is_named(run: RunDir, cell: str) -> None:
     with (run.path / "metrics.jsonl").open("a") as file:

@@ -35,11 +35,6 @@ def test_an_absent_store_is_empty_and_reading_does_not_make_it(tmp_path):
     assert not store.root.exists()
 
 
-def test_manifests_and_last_steps_come_back(store):
-    assert [(found["run_id"], found["seed"]) for found in store.readable()] == list(zip(IDS, range(3), strict=True))
-    assert [store.run(run_id).last_step()["step"] for run_id in IDS] == [1, 2, 3]
-
-
 def test_foreign_and_newer_things_are_skipped_and_reported(store):
     runs = store.root / "runs"
     (runs / "notes.txt").write_text("mine")

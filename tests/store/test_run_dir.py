@@ -106,12 +106,6 @@ def test_the_last_step_is_found_behind_lines_longer_than_the_window(run):
     assert run.last_step()["step"] == 2
 
 
-def test_a_metric_that_is_not_a_number_is_named(run):
-    run.append_step({"step": 1, "loss": "low"})
-    with pytest.raises(SchemaMismatch, match=r"metrics\.jsonl: column loss"):
-        run.steps()
-
-
 def test_samples_come_back_as_written_with_the_explicit_schema(run):
     run.write_samples("arithmetic_heldout", 3, 100, samples())
     frame = run.samples("arithmetic_heldout", 100)
@@ -218,10 +212,6 @@ def test_a_new_checkpoint_is_in_place_before_the_old_one_of_its_step_is_deleted(
     for text in ("old", "new"):
         run.publish_checkpoint(5, lambda path, text=text: (path / "weights").write_text(text) and None)
     assert weights_then == ["new"]
-
-
-def test_attempts_count_up(run):
-    assert [run.new_attempt().name for _ in range(3)] == ["000", "001", "002"]
 
 
 def test_rewinding_forgets_rows_samples_and_a_torn_line_beyond_a_step(run):

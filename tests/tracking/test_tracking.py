@@ -7,7 +7,10 @@ import json
 import shutil
 import sys
 import time
+from collections import defaultdict
+from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from stored_runs import about
@@ -20,7 +23,7 @@ from harness.execution.supervisor import RunBatch, supervise
 from harness.experiment.plan import RunSpec
 from harness.store import ResultStore
 from harness.tracking import _feed, tensorboard
-from harness.tracking._feed import About, TrackerFeed
+from harness.tracking._feed import TrackerFeed
 
 HERE = Path(__file__).parent
 
@@ -124,54 +127,34 @@ def test_a_tracker_that_fails_or_hangs_disturbs_no_run(store, monkeypatch, capsy
     assert list(store.run(runs[1].run_id).steps()["step"]) == [1, 2, 3]
 
 
-class Shown:
-    """What stands for TensorBoard: the steps that it is sent, by run."""
-
-    def __init__(self, monkeypatch, poll_seconds: float) -> None:
-        self.steps: dict[str, list[int]] = {}
-        monkeypatch.setattr(_feed, "_POLL_SECONDS", poll_seconds)
-        monkeypatch.setattr(
-            tensorboard, "open_sink", lambda config, about: Sink(self.steps.setdefault(about.run_id, []))
-        )
-
-
-class Sink:
-    def __init__(self, steps: list[int]) -> None:
-        self.steps = steps
-
-    def log(self, step: int, metrics: dict[str, float]) -> None:
-        self.steps.append(step)
-
-    def close(self, finished: bool) -> None:
-        assert not finished
-
-
-def test_tensorboard_keeps_runs_of_one_name_apart(tmp_path, monkeypatch):
-    folders: list[Path] = []
-    monkeypatch.setattr(tensorboard, "_Sink", folders.append)
-    for number in ("0123456789abcdef", "fedcba9876543210"):
-        told = About(number, "mine", "grpo", "", 0, {}, {}, tmp_path, "")
-        tensorboard.open_sink(tensorboard.Config(), told)
-    assert [folder.name for folder in folders] == ["seed-0-01234567", "seed-0-fedcba98"]
+def shown_steps(monkeypatch: pytest.MonkeyPatch, poll_seconds: float) -> dict[str, list[int]]:
+    """The steps that TensorBoard will be sent, by run."""
+    steps: dict[str, list[int]] = defaultdict(list)
+    monkeypatch.setattr(_feed, "_POLL_SECONDS", poll_seconds)
+    sink = partial(Mock, spec=["log", "close"])
+    monkeypatch.setattr(
+        tensorboard, "open_sink", lambda _, run: sink(log=lambda step, _: steps[run.run_id].append(step))
+    )
+    return steps
 
 
 def test_curves_are_shown_while_a_run_goes_on_and_repeated_steps_once(store, monkeypatch):
     (spec,) = specs("tensorboard", seeds=1)
     folder = store.run(spec.run_id)
     folder.create(spec.config_yaml, about(spec, "running"))
-    shown = Shown(monkeypatch, 0.01)
+    shown = shown_steps(monkeypatch, 0.01)
     feed = TrackerFeed(spec.config.runtime.trackers)
     feed.begin(folder)
     for step in (1, 2, 3, 2, 3, 4):
         folder.append_step({"step": step, "reward_mean": 0.5})
     deadline = time.monotonic() + 60
-    while shown.steps.get(spec.run_id) != [1, 2, 3, 4]:
+    while shown.get(spec.run_id) != [1, 2, 3, 4]:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     with open(folder.path / "metrics.jsonl", "a") as file:
         file.write('{"step": 5, "rew')
     feed.close()
-    assert shown.steps[spec.run_id] == [1, 2, 3, 4]
+    assert shown[spec.run_id] == [1, 2, 3, 4]
 
 
 def test_a_long_run_is_shown_while_short_ones_come_and_go(store, monkeypatch):
@@ -179,16 +162,16 @@ def test_a_long_run_is_shown_while_short_ones_come_and_go(store, monkeypatch):
     for each in (long, *short):
         store.run(each.run_id).create(each.config_yaml, about(each, "running"))
         store.run(each.run_id).append_step({"step": 1, "reward_mean": 0.5})
-    shown = Shown(monkeypatch, 0.2)
+    shown = shown_steps(monkeypatch, 0.2)
     feed = TrackerFeed(long.config.runtime.trackers)
     feed.begin(store.run(long.run_id))
     deadline = time.monotonic() + 20
-    while not shown.steps.get(long.run_id) and time.monotonic() < deadline:
+    while not shown.get(long.run_id) and time.monotonic() < deadline:
         for each in short:
             feed.begin(store.run(each.run_id))
             feed.end(store.run(each.run_id))
         time.sleep(0.01)
-    feed_was_starved = not shown.steps.get(long.run_id)
+    feed_was_starved = not shown.get(long.run_id)
     feed.close()
     assert not feed_was_starved
 

@@ -69,5 +69,3 @@ def test_the_product_with_the_vocabulary_is_by_the_kernel_of_the_run(folder: Pat
 def test_it_is_refused_where_no_fused_decoder_computes(folder: Path) -> None:
     with pytest.raises(ConfigError, match="precision=mixed is for"):
         opened(folder, Config(path=str(folder), precision="mixed", lora=Lora(rank=2)))
-    with pytest.raises(ConfigError, match="precision"):
-        Config(path=str(folder), precision="float8")

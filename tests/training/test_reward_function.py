@@ -1,17 +1,23 @@
-"""A reward function of one's own: what it may return, what is part of a run's identity, and that evaluation keeps the verifier."""
+"""Rewards: a function of one's own, a verifier that errs at given rates, and evaluation, which keeps the exact verifier."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from small_runs import Bench, small_config
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import identity, run_id
 from harness.configuration.sections import RewardConfig
 from harness.reward.function import RewardFunction
+from harness.rollout.noise import sample_seeds
+from harness.training.grading import noisy_verdicts
 from harness.verify import MathVerifier, VerifierConfig
 
 CODE = """
@@ -128,17 +134,33 @@ def test_the_content_of_the_file_is_the_identity_not_its_place(code: Path, tmp_p
     assert "function" not in identity(small_config())["algorithm"]["reward"]
 
 
-def test_training_follows_the_function_and_evaluation_the_verifier(bench: Bench, code: Path) -> None:
-    rewards = RewardConfig(), RewardConfig(function=f"{code}:never")
+@pytest.mark.parametrize(
+    ("given", "accuracy", "flipped"),
+    [
+        ({"function": "{code}:never"}, lambda _: 0.0, lambda exact: exact),
+        # every verdict turned round
+        ({"true_positive": 0.0, "false_positive": 1.0}, lambda exact: 1 - exact, lambda _: 1.0),
+    ],
+)
+def test_training_follows_the_reward_and_evaluation_the_verifier(
+    bench: Bench,
+    code: Path,
+    given: dict[str, Any],
+    accuracy: Callable[[float], float],
+    flipped: Callable[[float], float],
+) -> None:
+    given = {key: value.format(code=code) if key == "function" else value for key, value in given.items()}
     runs = [
         bench.trained(small_config(training__steps=1, training__evaluate_every=1, algorithm__reward=reward), name).run
-        for name, reward in zip("ab", rewards, strict=True)
+        for name, reward in (("a", RewardConfig()), ("b", RewardConfig(**given)))
     ]
     exact, own = (run.steps() for run in runs)
-    assert own["accuracy_mean"].tolist() == [0.0]
-    assert own["reward_mean"].tolist() == [-1.0]
-    # The same responses: what the verifier holds right is turned round, and nothing else.
-    assert own["flipped_verdicts_fraction"][0] == pytest.approx(exact["accuracy_mean"][0]) != 0
+    right = exact["accuracy_mean"][0]  # of the same responses
+    assert right > 0
+    assert own["accuracy_mean"].tolist() == pytest.approx([accuracy(right)])
+    assert own["reward_mean"].tolist() == pytest.approx([2 * accuracy(right) - 1])
+    assert exact["flipped_verdicts_fraction"].isna().all()
+    assert own["flipped_verdicts_fraction"].tolist() == pytest.approx([flipped(right)])
     before = [run.samples("arithmetic_heldout", 0)["correct"].tolist() for run in runs]
     assert before[0] == before[1]
     assert "unevaluated_fraction" in exact.columns
@@ -154,3 +176,27 @@ def test_the_example_of_the_page_grades_the_testbed_as_the_verifier_does(tmp_pat
     with MathVerifier(VerifierConfig(extraction="boxed")) as verifier:
         verdicts = verifier.verify_many([(response, "12") for response in responses])
     assert [verdict.correct for verdict in verdicts] == [True, False, False, False, False]
+
+
+SEEDS = sample_seeds(np.uint64(7), np.arange(200), 50)
+
+
+def test_rates_are_met_and_a_draw_belongs_to_its_response() -> None:
+    correct = torch.arange(200)[:, None].expand(200, 50) < 100
+    erring = RewardConfig(true_positive=0.9, false_positive=0.2)
+    seen = noisy_verdicts(correct, SEEDS, erring)
+    # 5,000 draws each: standard errors of 0.4 and 0.6 points
+    assert float(seen[:100].double().mean()) == pytest.approx(0.9, abs=0.02)
+    assert float(seen[100:].double().mean()) == pytest.approx(0.2, abs=0.02)
+    part = noisy_verdicts(correct[90:110], SEEDS[90:110], erring)
+    assert torch.equal(part, seen[90:110])
+    # one draw a response: who is believed when wrong would be believed when right, too
+    when_right, when_wrong = (noisy_verdicts(all_, SEEDS, erring) for all_ in (correct | True, correct & False))
+    assert bool((when_right | ~when_wrong).all())
+    assert not bool(noisy_verdicts(correct, SEEDS, RewardConfig(true_positive=0.0)).any())
+
+
+def test_a_random_reward_knows_nothing_of_the_answer() -> None:
+    correct = torch.arange(200)[:, None].expand(200, 50) < 100
+    random = RewardConfig(true_positive=0.5, false_positive=0.5)
+    assert torch.equal(noisy_verdicts(correct, SEEDS, random), noisy_verdicts(~correct, SEEDS, random))

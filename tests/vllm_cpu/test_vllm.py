@@ -21,7 +21,6 @@ from engine_support import HAS_VLLM, scores, seeds_for, shift, tiny_checkpoint
 from small_runs import TWO_HEADS, finished, small_config
 
 from harness.base_policy.pretrained import Config as Pretrained
-from harness.configuration.compose import compose_run
 from harness.configuration.sections import RuntimeConfig
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import close_groups
@@ -95,15 +94,6 @@ def test_the_packed_projection_of_tied_embeddings_follows(
     assert gap(engine, tied, [PROMPT]) < 1e-4
 
 
-def test_prefixes_are_cached_unless_switched_off(engine: VllmEngine, tied: NativePolicy) -> None:
-    made = engine.generate([PROMPT], seeds_for([PROMPT], 2), PARAMS)
-    config = engine.llm.llm_engine.vllm_config.cache_config
-    assert config.enable_prefix_caching
-    with closing(opened(tied, prefix_caching=False)) as plain:
-        assert not plain.llm.llm_engine.vllm_config.cache_config.enable_prefix_caching
-        assert plain.generate([PROMPT], seeds_for([PROMPT], 2), PARAMS).token_lists() == made.token_lists()
-
-
 def test_weights_in_bfloat16_arrive_rounded(tmp_path: Path) -> None:
     """The trainer keeps float32 weights and the engine samples in bfloat16."""
     policy = NativePolicy.load(tiny_checkpoint(tmp_path / "model", "qwen3", tied=True), "torch")
@@ -171,14 +161,6 @@ def test_a_failure_inside_vllm_ends_the_engine(tied: NativePolicy, monkeypatch: 
             engine.generate([PROMPT], seeds_for([PROMPT], 4), PARAMS)
 
 
-def test_a_closed_engine_refuses(tied: NativePolicy) -> None:
-    engine = opened(tied)
-    engine.close()
-    engine.close()
-    with pytest.raises(EngineDied, match="closed"):
-        engine.generate([PROMPT], seeds_for([PROMPT], 1), PARAMS)
-
-
 def test_the_process_keeps_its_threads_and_its_process_group(tied: NativePolicy) -> None:
     torch.set_num_threads(2)
     first, second = opened(tied), opened(tied)
@@ -241,12 +223,3 @@ def test_a_run_trains_with_it(old_log_probs: str, tmp_path: Path) -> None:
     assert len(steps)
     assert np.isfinite(steps[["loss", "gradient_norm", "entropy_nats"]].to_numpy()).all()
     assert len(run.samples("arithmetic_heldout", 4))
-
-
-def test_a_run_centres_the_score_over_its_likeliest_tokens(tmp_path: Path) -> None:
-    algorithm = compose_run(["algorithm=score_centering", "algorithm.surrogate.head=8"]).algorithm
-    algorithm.prompts_per_step, algorithm.responses_per_prompt, algorithm.updates_per_step = 8, 4, 4
-    changes = {"engine": member.Config(), "algorithm": algorithm, "model__warmup__steps": 240, **TWO_HEADS}
-    steps = finished(small_config(**changes, runtime__results=str(tmp_path)), tmp_path).steps()
-    assert np.isfinite(steps[["loss", "gradient_norm", "entropy_nats"]].to_numpy()).all()
-    assert float(steps["gradient_norm"].max()) > 0
