@@ -16,7 +16,7 @@ def check(config: Config, task: Any) -> None:
     if config.bases.set is not None:
         names = ("architecture", "demonstrator", "warmup")
         sections = {name: dataclasses.asdict(getattr(config, name)) for name in names}
-        check_recipe(config.bases.set, sections, task.max_operations)
+        check_recipe(config.bases.set, sections, task.max_operations, task.modulus)
 
 
 def prepare(config: Config, task: Any, seed: int, cache: Path, linear_kernel: str) -> Path:

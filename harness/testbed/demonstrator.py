@@ -10,7 +10,7 @@ import math
 import random
 from typing import Any
 
-from harness.problems.benchmarks.arithmetic import MODULUS, OPERATORS, PAD, Chain, apply
+from harness.problems.benchmarks.arithmetic import OPERATORS, PAD, Chain, apply
 from harness.testbed.recipe import Demonstrator
 
 OPEN, CLOSE, RECHECK, EOS = r"\boxed{", "}", "?", "<eos>"
@@ -18,14 +18,16 @@ _BABBLE_REPEATS = 40
 
 
 @functools.cache
-def fact(operator: str, value: int, operand: int, share: float, low: float, high: float) -> tuple[float, int]:
+def fact(
+    operator: str, value: int, operand: int, modulus: int, share: float, low: float, high: float
+) -> tuple[float, int]:
     """(Probability that the demonstrator knows this fact, the wrong value it gives otherwise): fixed by a hash, not by a seed."""
     rng = random.Random(f"{operator}{value}{operand}")
-    right = apply(value, operator, operand)
+    right = apply(value, operator, operand, modulus)
     probability = 1.0
     if rng.random() < share:
         probability = math.exp(rng.uniform(math.log(low), math.log(high)))
-    return probability, (right + rng.choice((1, -1, 2, -2))) % MODULUS
+    return probability, (right + rng.choice((1, -1, 2, -2))) % modulus
 
 
 def demonstrate(rng: random.Random, chain: Chain, teacher: Demonstrator) -> str:
@@ -34,7 +36,7 @@ def demonstrate(rng: random.Random, chain: Chain, teacher: Demonstrator) -> str:
     if style < teacher.direct:
         value = chain.start
         for operator, operand in chain.operations:
-            value = _recall(rng, value, operator, operand, teacher, slip=0.0)
+            value = _recall(rng, value, operator, operand, chain.modulus, teacher, slip=0.0)
         return f"{OPEN}{value}{CLOSE}{EOS}"
     verbose = style >= teacher.direct + teacher.terse
     slip = teacher.slip if verbose else teacher.slip_terse
@@ -42,7 +44,7 @@ def demonstrate(rng: random.Random, chain: Chain, teacher: Demonstrator) -> str:
     while True:
         value = chain.start
         for operator, operand in chain.operations:
-            result = _recall(rng, value, operator, operand, teacher, slip)
+            result = _recall(rng, value, operator, operand, chain.modulus, teacher, slip)
             steps.append(f"{value}{operator}{operand}={result}," if verbose else f"{result},")
             value = result
         if rng.random() < teacher.babble:
@@ -55,14 +57,15 @@ def demonstrate(rng: random.Random, chain: Chain, teacher: Demonstrator) -> str:
     return f"{''.join(steps)}{OPEN}{value}{CLOSE}{EOS}"
 
 
-def _recall(rng: random.Random, value: int, operator: str, operand: int, teacher: Demonstrator, slip: float) -> int:
-    probability, wrong = fact(
-        operator, value, operand, teacher.misconceptions, teacher.misconception_low, teacher.misconception_high
-    )
+def _recall(
+    rng: random.Random, value: int, operator: str, operand: int, modulus: int, teacher: Demonstrator, slip: float
+) -> int:
+    share, low, high = teacher.misconceptions, teacher.misconception_low, teacher.misconception_high
+    probability, wrong = fact(operator, value, operand, modulus, share, low, high)
     if probability < 1 and rng.random() > probability:
         return wrong
-    right = apply(value, operator, operand)
-    return (right + rng.choice((1, -1))) % MODULUS if rng.random() < slip else right
+    right = apply(value, operator, operand, modulus)
+    return (right + rng.choice((1, -1))) % modulus if rng.random() < slip else right
 
 
 PADDING = "<pad>"

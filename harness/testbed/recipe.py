@@ -74,14 +74,16 @@ def read_set(folder: Path) -> BaseSet:
     return BaseSet(manifest["set"], folder, manifest["recipe"], manifest["files"], weights)
 
 
-def check_recipe(name: str, sections: dict[str, Any], max_operations: int) -> None:
-    """Refuse sections, or a longest chain of the task, that a set was not made with. Raises `ConfigError` with the fix."""
+def check_recipe(name: str, sections: dict[str, Any], max_operations: int, modulus: int) -> None:
+    """Refuse sections, or a longest chain or modulus of the task, that a set was not made with. Raises `ConfigError` with the fix."""
     recipe = base_set(name).recipe
     values = {f"model.{key}": value for key, value in flatten(sections).items()} | {
-        "task.max_operations": max_operations
+        "task.max_operations": max_operations,
+        "task.modulus": modulus,
     }
-    shipped = {f"model.{key}": value for key, value in flatten(recipe).items()}
+    shipped: dict[str, Any] = {f"model.{key}": value for key, value in flatten(recipe).items()}
     shipped |= {"model.warmup.seed": 0, "task.max_operations": recipe["operations"][1]}
+    shipped["task.modulus"] = recipe.get("modulus", 10)
     for key, value in values.items():
         if value != shipped[key]:
             raise ConfigError(

@@ -11,8 +11,8 @@ from harness.configuration.identity import content_hash
 from harness.model.checkpoint import save_decoder
 from harness.model.decoder import Decoder, Shape
 from harness.model.linear import Linear
+from harness.problems.benchmarks.arithmetic import DIGITS, draw_of_split, prompt_text, prompt_width
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
-from harness.problems.benchmarks.arithmetic import draw_of_split, prompt_text, prompt_width
 from harness.store.seal import ensure_folder
 from harness.testbed.demonstrator import VOCABULARY, demonstrate, testbed_tokenizer
 from harness.testbed.recipe import Config
@@ -37,6 +37,7 @@ def cached_folder(config: Config, task: ArithmeticConfig, cache: Path) -> Path:
     """Return the folder of this recipe's warmed-up policy, which exists once it was made."""
     settings = {name: value for name, value in dataclasses.asdict(config).items() if name != "bases"}
     recipe = {"version": RECIPE_VERSION, "model": settings, "operations": [task.min_operations, task.max_operations]}
+    recipe |= {"modulus": task.modulus} if task.modulus != DIGITS else {}
     return cache / f"testbed-{content_hash(recipe)}"
 
 
@@ -96,7 +97,7 @@ def warm_up(decoder: Decoder, config: Config, task: ArithmeticConfig) -> list[fl
             group["lr"] = recipe.learning_rate * min(1.0, (step + 1) / _WARMUP_STEPS) * decay
         texts = []
         for _ in range(recipe.batch):
-            chain = draw_of_split(rng, task.min_operations, task.max_operations, held_out=False)
+            chain = draw_of_split(rng, task, held_out=False)
             texts.append(prompt_text(chain, task.max_operations) + demonstrate(rng, chain, config.demonstrator))
         sequences = sorted((ids[: width + longest] for ids in tokenizer(texts)["input_ids"]), key=len)
         total = sum(len(ids) - width for ids in sequences)

@@ -46,7 +46,7 @@ def test_more_problems_than_the_split_holds_is_an_error() -> None:
 def test_a_careful_demonstrator_is_always_right_in_every_style() -> None:
     rng, styles = random.Random(0), set()
     for _ in range(300):
-        chain = draw(rng, rng.randint(1, 6))
+        chain = draw(rng, rng.randint(1, 6), 10)
         text = demonstrate(rng, chain, CAREFUL)
         match = re.fullmatch(r"(.*)\\boxed\{(\d)\}<eos>", text)
         assert match
@@ -60,7 +60,7 @@ def test_a_careful_demonstrator_is_always_right_in_every_style() -> None:
 def test_demonstrator_errors_occur_at_their_rates() -> None:
     rng = random.Random(1)
     teacher = Demonstrator()
-    texts = [demonstrate(rng, draw(rng, 4), teacher) for _ in range(4000)]
+    texts = [demonstrate(rng, draw(rng, 4, 10), teacher) for _ in range(4000)]
     worked = [text for text in texts if "," in text]
     assert abs(sum("," not in text for text in texts) / 4000 - 0.30) < 0.03
     assert abs(sum("?" in text for text in worked) / len(worked) - 0.97 * 0.2) < 0.03
@@ -69,7 +69,7 @@ def test_demonstrator_errors_occur_at_their_rates() -> None:
 
 def test_misconceptions_are_a_fixed_share_of_the_facts() -> None:
     facts = [
-        fact(op, value, operand, 0.15, 0.03, 0.4) for op in "+-*" for value in range(10) for operand in range(2, 10)
+        fact(op, value, operand, 10, 0.15, 0.03, 0.4) for op in "+-*" for value in range(10) for operand in range(2, 10)
     ]
     wrong = [knows for knows, _ in facts if knows < 1]
     assert 20 <= len(wrong) <= 50

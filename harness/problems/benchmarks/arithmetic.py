@@ -1,8 +1,9 @@
 r"""Chained last-digit arithmetic: the testbed's task, small enough for a policy of 154 thousand parameters on one core.
 
-A prompt is a chain such as `7+8*3-2:`, worked left to right with every value modulo 10, padded on the right with an ordinary
-character to a fixed width. The answer is `\boxed{d}`. Difficulty is the number of operations (1 to 6). Problems are split into train
-and held-out by a hash of the chain, so no chain is in both. `harness.testbed.demonstrator` writes the solutions a policy is warmed up on.
+A prompt is a chain such as `7+8*3-2:`, worked left to right with every value modulo 10 (or `modulus`), padded on the right with an
+ordinary character to a fixed width. The answer is `\boxed{d}`. Difficulty is the number of operations (1 to 6). Problems are split into
+train and held-out by a hash of the chain, so no chain is in both. `harness.testbed.demonstrator` writes the solutions a policy is warmed
+up on.
 """
 
 import random
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from harness.configuration.error import Checked, ConfigError, choice, ranged, require_range
 from harness.problems.problem import Benchmark, Problem, is_held_out
 
-MODULUS = 10
+DIGITS = 10
 OPERATORS = "+-*"
 PAD = "_"
 VERSION = 1
@@ -23,6 +24,7 @@ class Chain:
 
     start: int
     operations: tuple[tuple[str, int], ...]
+    modulus: int = DIGITS
 
     @property
     def text(self) -> str:
@@ -31,10 +33,10 @@ class Chain:
 
     @property
     def answer(self) -> int:
-        """The last digit, left to right modulo 10."""
+        """The last value, left to right."""
         value = self.start
         for operator, operand in self.operations:
-            value = apply(value, operator, operand)
+            value = apply(value, operator, operand, self.modulus)
         return value
 
 
@@ -48,6 +50,7 @@ class Config(Checked):
         min_operations: shortest chain.
         max_operations: longest chain; also fixes the prompt width.
         seed: which problems are drawn (a property of the task, not of a run).
+        modulus: of every value. A blind answer is right with one over it.
     """
 
     kind: str = "arithmetic"
@@ -56,6 +59,7 @@ class Config(Checked):
     min_operations: int = 1
     max_operations: int = 6
     seed: int = 4242
+    modulus: int = ranged(DIGITS, low=DIGITS, neutral=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,9 +70,9 @@ class Config(Checked):
         return prompt_width(self.max_operations)
 
 
-def apply(value: int, operator: str, operand: int) -> int:
+def apply(value: int, operator: str, operand: int, modulus: int) -> int:
     result = {"+": value + operand, "-": value - operand, "*": value * operand}[operator]
-    return result % MODULUS
+    return result % modulus
 
 
 def prompt_width(max_operations: int) -> int:
@@ -81,18 +85,18 @@ def prompt_text(chain: Chain, max_operations: int) -> str:
     return chain.text.ljust(prompt_width(max_operations), PAD)
 
 
-def draw(rng: random.Random, operations: int) -> Chain:
+def draw(rng: random.Random, operations: int, modulus: int) -> Chain:
     chain = []
     for _ in range(operations):
         operator = "*" if rng.random() < 1 / 3 else rng.choice("+-")
         chain.append((operator, rng.randint(2, 9)))
-    return Chain(rng.randrange(MODULUS), tuple(chain))
+    return Chain(rng.randrange(DIGITS), tuple(chain), modulus)
 
 
-def draw_of_split(rng: random.Random, min_operations: int, max_operations: int, held_out: bool) -> Chain:
-    operations = rng.randint(min_operations, max_operations)
+def draw_of_split(rng: random.Random, task: Config, held_out: bool) -> Chain:
+    operations = rng.randint(task.min_operations, task.max_operations)
     while True:
-        chain = draw(rng, operations)
+        chain = draw(rng, operations, task.modulus)
         if is_held_out(chain.text) == held_out:
             return chain
 
@@ -104,7 +108,7 @@ def load(config: Config) -> Benchmark:
     chains: dict[Chain, None] = {}
     misses = 0
     while len(chains) < config.problems:
-        chain = draw_of_split(rng, config.min_operations, config.max_operations, held_out)
+        chain = draw_of_split(rng, config, held_out)
         misses = misses + 1 if chain in chains else 0
         if misses > 100_000:
             raise ConfigError(
@@ -115,7 +119,9 @@ def load(config: Config) -> Benchmark:
         name=f"arithmetic_{config.split}",
         version=VERSION,
         problems=[
-            Problem(f"{config.split}/{i}", prompt_text(chain, config.max_operations), str(chain.answer), 1 / MODULUS)
+            Problem(
+                f"{config.split}/{i}", prompt_text(chain, config.max_operations), str(chain.answer), 1 / config.modulus
+            )
             for i, chain in enumerate(chains)
         ],
     )

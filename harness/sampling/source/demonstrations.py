@@ -35,7 +35,7 @@ class DemonstrationSource:
     def __init__(self, config: Config, context: SourceContext) -> None:
         self.config, self.context = config, context
         self.teacher = context.config.model.demonstrator
-        self.chains = [_parse(problem.prompt) for problem in context.problems]
+        self.chains = [_parse(problem.prompt, context.config.task.modulus) for problem in context.problems]
 
     def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         import torch
@@ -72,9 +72,9 @@ class DemonstrationSource:
         return text
 
 
-def _parse(prompt: str) -> Chain:
+def _parse(prompt: str, modulus: int) -> Chain:
     text = prompt.rstrip(PAD).removesuffix(":")
-    return Chain(int(text[0]), tuple((text[i], int(text[i + 1])) for i in range(1, len(text), 2)))
+    return Chain(int(text[0]), tuple((text[i], int(text[i + 1])) for i in range(1, len(text), 2)), modulus)
 
 
 build = DemonstrationSource
