@@ -1,6 +1,6 @@
 """Every effect of an experiment as a row: against its reference, against the base, of a design, on other benchmarks.
 
-`effects_frame` has all of them as a tidy frame (docs/frames.md).
+`effects_frame` has all of them as a tidy frame (docs/python.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An experiment as four tidy frames: runs, steps, samples and scores; everything else here is a function of them (docs/frames.md)."""
+"""An experiment as four tidy frames: runs, steps, samples and scores; everything else here is a function of them (docs/python.md)."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ class JudgedScores:
 
     @cached_property
     def effects(self) -> pd.DataFrame:
-        """All effects as a tidy frame (docs/frames.md)."""
+        """All effects as a tidy frame (docs/python.md)."""
         return effects_frame([*self.primary, *self.by_benchmark])
 
     @cached_property

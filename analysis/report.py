@@ -97,7 +97,7 @@ def write_tables(
 
 
 def write_frames(results: Results, directory: Path) -> list[Path]:
-    """Write scores and steps as Parquet and CSV, and every effect as CSV (docs/frames.md); computed metrics stand at the checkpoint."""
+    """Write scores and steps as Parquet and CSV, and every effect as CSV (docs/python.md); computed metrics stand at the checkpoint."""
     plan, frames = results.experiment.plan, results.experiment
     computed_columns = [column_of(metric) for metric in plan.metrics if is_computed(metric)]
     own_rows = results.per_seed.assign(step=results.per_seed["checkpoint"], benchmark=plan.benchmark)

@@ -67,7 +67,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     for names, settings in {} if hydra else module.ARGUMENTS.items():
         parser.add_argument(*names.split(), **settings)
     if hasattr(module, "Answer"):
-        parser.add_argument("--json", action="store_true", help="print the answer as JSON (docs/scripts.md)")
+        parser.add_argument("--json", action="store_true", help="print the answer as JSON (docs/commands.md)")
     parser.add_argument(
         "--config-dir",
         "-cd",

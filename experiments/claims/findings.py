@@ -1,6 +1,6 @@
-"""The table of docs/findings.md: each published sentence beside what the testbed and the language model say of it.
+"""The table of sentences.md: each published sentence beside what the testbed and the language model say of it.
 
-python experiments/claims/findings.py          # writes the table into docs/findings.md, between its two marks
+python experiments/claims/findings.py          # writes the table into sentences.md, between its two marks
 
 It reads effects.csv here and of claims_autumn, as they were published, and language_model.csv here.
 """
@@ -13,9 +13,9 @@ from pathlib import Path
 import pandas as pd
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "findings.md"
+PAGE = HERE / "sentences.md"
 BEGIN, END = "<!-- claims: experiments/claims/findings.py -->\n\n", "\n\n<!-- end -->"
-_HEAD = "| claim | published | of | says | here, first look | second look | SmolLM2 |\n|---|---|---|---|---|---|---|"
+_HEAD = "| claim | published | of | says | here, first look | second look | SmolLM2 | differs here |\n|---|---|---|---|---|---|---|---|"
 _WORDS = {"holds here": "**holds**", "reversed here": "**reversed**", "equivalent to nothing": "no effect"}
 _DIRECTIONS = {"equivalent": "the same", "not_lower": "no worse", "not_higher": "no better"}
 _ORDER = ["**holds**", "**reversed**", "no effect", "open", "not engaged"]
@@ -47,7 +47,7 @@ def table() -> str:
         smollm = _cell(language.loc[claim]) if claim in language.index else ""
         setting = "" if "not read" in first["setting"] else first["setting"]
         sentence = [first["statement"] + _paper(first["source"]), setting]
-        here = [_DIRECTIONS.get(first["expects"], first["expects"]), _cell(first), second, smollm]
+        here = [_DIRECTIONS.get(first["expects"], first["expects"]), _cell(first), second, smollm, str(first["differs"])]
         order = _ORDER.index(_WORDS.get(first["words"], first["words"]))
         rows.append((not second, order, first["title"].lower(), first["title"], sentence, here))
     lines, above = [_HEAD], [""]
@@ -64,7 +64,7 @@ def update_page(page: str) -> str:
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise ValueError(
-            f"docs/findings.md has no {BEGIN.strip()} … {END.strip()}; put the two marks where the table stands"
+            f"sentences.md has no {BEGIN.strip()} … {END.strip()}; put the two marks where the table stands"
         )
     return before + begin + table() + end + after
 

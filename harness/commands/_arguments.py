@@ -188,7 +188,7 @@ def find_run(store: ResultStore, prefix: str) -> str:
 
 
 class Exit(IntEnum):
-    """The code that a verb ends with (docs/scripts.md)."""
+    """The code that a verb ends with (docs/commands.md)."""
 
     DONE = 0
     FOUND = 1  # a run failed, or the verb found what it looks for: a difference, a fault, a conflict

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EffectRow:
-    """One effect: columns of `effects.csv` (docs/frames.md). NaN where there is no number, and `absent` may say why."""
+    """One effect: columns of `effects.csv` (docs/python.md). NaN where there is no number, and `absent` may say why."""
 
     kind: str
     group: str

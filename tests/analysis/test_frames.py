@@ -15,7 +15,7 @@ from analysis.effects import EFFECTS, all_effects, effects_frame
 from analysis.report import write_frames
 from harness.store import layout
 
-PAGE = (Path(__file__).parents[2] / "docs" / "frames.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
 
 
 def test_the_page_names_every_column():

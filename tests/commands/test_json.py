@@ -1,4 +1,4 @@
-"""`--json`: every answer says what the terminal says; exit codes and docs/scripts.md agree."""
+"""`--json`: every answer says what the terminal says; exit codes and docs/commands.md agree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.configuration.registry import kinds, member
 from harness.experiment.planning import make_plan
 from harness.store.reader import run_state
 
-PAGE = (Path(__file__).parents[2] / "docs" / "scripts.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
 VERBS = {name: verb for name in kinds(FAMILY) if hasattr(verb := member(FAMILY, name), "Answer")}
 
 

@@ -10,12 +10,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_table_of_findings_is_that_of_the_claims() -> None:
+def test_the_table_of_sentences_is_that_of_the_claims() -> None:
     script = runpy.run_path(str(ROOT / "experiments" / "claims" / "findings.py"))
-    page = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    page = (ROOT / "experiments" / "claims" / "sentences.md").read_text(encoding="utf-8")
     assert script["update_page"](page) == page, "run python experiments/claims/findings.py"
     with pytest.raises(ValueError, match="two marks"):
-        script["update_page"]("# Findings")
+        script["update_page"]("# Sentences")
 
 
 def test_the_two_regimes_are_compared_by_the_published_seeds(capsys: pytest.CaptureFixture[str]) -> None:
