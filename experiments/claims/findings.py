@@ -47,7 +47,13 @@ def table() -> str:
         smollm = _cell(language.loc[claim]) if claim in language.index else ""
         setting = "" if "not read" in first["setting"] else first["setting"]
         sentence = [first["statement"] + _paper(first["source"]), setting]
-        here = [_DIRECTIONS.get(first["expects"], first["expects"]), _cell(first), second, smollm, str(first["differs"])]
+        here = [
+            _DIRECTIONS.get(first["expects"], first["expects"]),
+            _cell(first),
+            second,
+            smollm,
+            str(first["differs"]),
+        ]
         order = _ORDER.index(_WORDS.get(first["words"], first["words"]))
         rows.append((not second, order, first["title"].lower(), first["title"], sentence, here))
     lines, above = [_HEAD], [""]
