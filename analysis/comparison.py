@@ -40,13 +40,13 @@ def comparison_table(comparison: Comparison) -> Table:
 def notes_of(comparison: Comparison) -> list[str]:
     """Say what the intervals are, and what was left out."""
     sides, estimates = len(comparison.differences), next(iter(comparison.differences.values()))
+    whole = [metric(name).title for name, one in estimates.items() if one.method.startswith("Tango")]
     family = f"; those of the {sides} compared sides hold together" if sides > 1 else ""
-    single = estimates["avg"].method.startswith("Tango")
-    test = "Tango's score interval over pairs of answers (one answer a problem)"
     unit = "Student's t over the differences of problems, each the mean of its samples (arXiv:2411.00640)"
+    unit += f", Tango's score interval where a problem is right or wrong as a whole ({', '.join(whole)})" * bool(whole)
     margin = next(iter(estimates.values())).margin
     given = [] if margin is None else [f"Words: with the margin given, {100 * margin:g} points."]
-    notes = [f"Intervals: 95 %, {test if single else unit}; of each metric on its own{family}.", *given, _RETRAINING]
+    notes = [f"Intervals: 95 %, {unit}; of each metric on its own{family}.", *given, _RETRAINING]
     return [*notes, *(f"{line}." for line in comparison.notes)]
 
 

@@ -267,7 +267,7 @@ ROWS: Mapping[str, Mapping[str, Share]] = {
     },
     "one evaluation, over problems": {
         f"{problems} problems × {samples}, accuracy {accuracy:.1%}": _problems(accuracy, problems, samples)
-        for problems, samples in ((30, 32), (500, 4))
+        for problems, samples in ((30, 32), (100, 1), (500, 4))
         for accuracy in (0.001, 0.01, 0.1, 0.5)
     },
     "two checkpoints": {

@@ -1,8 +1,8 @@
 """Evaluations of the same problems, each compared with the first, problem by problem.
 
 A problem is the unit: its samples are averaged first, so that they count as one cluster, and the interval is Student's t over the
-differences of problems (Miller 2024, arXiv:2411.00640); where both sides have one answer a problem it is Tango's. It says which of these
-checkpoints does better, and nothing about training again.
+differences of problems (Miller 2024, arXiv:2411.00640). Where each problem is right or wrong as a whole (one answer each, Pass@k of k
+answers) it is Tango's. It says which of these checkpoints does better, and nothing about training again.
 """
 
 from __future__ import annotations
@@ -167,8 +167,9 @@ def compare(
     level = comparison_level(len(others))
 
     def difference(side: Side, metric: str) -> Estimate:
-        pair = scores[side.name][metric], scores[first.name][metric]
-        estimate = _difference(*pair, level, single=metric == AVG and first.samples == side.samples == 1)
+        pair = np.array([scores[side.name][metric], scores[first.name][metric]])
+        whole = metric != TOKENS and np.allclose(pair, np.round(pair))
+        estimate = paired_shares(*(pair > 0.5), level) if whole else _difference(*pair, level)
         return replace(estimate, margin=None if metric == TOKENS else margin, family=len(others))
 
     differences = {side.name: {metric: difference(side, metric) for metric in metrics} for side in others}
@@ -181,9 +182,7 @@ def compare(
     return Comparison(problems, scores, differences, [*_lost_notes(sides), *_cap_notes(sides), *notes], bands)
 
 
-def _difference(other_P: Floats, first_P: Floats, level: float, *, single: bool) -> Estimate:
-    if single:
-        return paired_shares(other_P > 0, first_P > 0, level)
+def _difference(other_P: Floats, first_P: Floats, level: float) -> Estimate:
     estimate = paired_difference(other_P, first_P, level)
     flat = np.isnan(estimate.low)
     return replace(estimate, method="no spread over problems" if flat else "paired t over problems")

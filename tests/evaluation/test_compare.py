@@ -69,6 +69,8 @@ def test_one_answer_a_problem_has_tangos_interval() -> None:
     found = compared(*single).differences["B"]["avg"]
     want = paired_shares(np.array(RIGHT["B"])[:, 0], np.array(RIGHT["A"])[:, 0])
     assert (found.value, found.low, found.high) == (want.value, want.low, want.high)
+    pairs = [np.array(RIGHT[name]).any(axis=1) for name in "BA"]  # as Pass@k of k answers is
+    assert compared(A, B).differences["B"]["pass@2"].high == paired_shares(*pairs).high
 
 
 def test_samples_of_a_problem_are_one_cluster_and_sides_change_the_sign_alone() -> None:
