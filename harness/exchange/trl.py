@@ -6,6 +6,7 @@ updates. An export is for one device.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from harness.exchange.dialect import COMPONENTS, NO_CLIP, Settings, Translation
 _CLIP_LOSSES = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")  # losses with PPO's clip
 _LORA_RANK = 16  # TRL's default (trl/trainer/model_config.py)
 _RANDOM_UPDATES = "TRL's updates take random responses of the step, ours whole groups (docs/trl.md)"
+_AGGREGATION = "multi_objective_aggregation"
 _BELOW_CLIP = "below 1 + clip_high TRL's delta bounds the ratio of positive advantages, too"
 
 
@@ -155,8 +157,10 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
 
     `devices`: processes that trained; None: as the batch sizes of a resolved configuration tell.
     """
-    parts = (partial(_batches, devices), _schedule, _rewards, _clip, _kl, _model)
+    parts = (partial(_batches, devices), _schedule, _rewards, _clip, _kl, _model, _release)
     defaults = {"algorithm.engine_correction.old_log_probs": "recomputed"}
+    if values.get(_AGGREGATION) is None:
+        values = {**values, _AGGREGATION: "sum_then_normalize"}  # TRL's default, beside which scale_rewards counts
     out = dialect.translate_config("trl", values, parts, defaults)
     if out.settings.get("algorithm.updates_per_step", 1) > 1:
         out.notes.append(_RANDOM_UPDATES)
@@ -229,7 +233,7 @@ def _rewards(source: Settings, out: Translation) -> None:
     weights, names = source.numbers("reward_weights"), source.names("reward_funcs")
     if names and weights is not None and len(weights) != len(names):
         raise ConfigError(f"reward_funcs has {len(names)} names, reward_weights {len(weights)} numbers; give as many")
-    if source.get("multi_objective_aggregation") == "normalize_then_sum":
+    if source.get(_AGGREGATION) == "normalize_then_sum":
         _set_decoupled_weights(names, weights, out)
         return
     out.settings |= {"algorithm.reward.correct": 1.0, "algorithm.reward.wrong": 0.0}
@@ -309,3 +313,14 @@ def _model(source: Settings, out: Translation) -> None:
             out.set("model.revision", revision)
     elif rank:
         out.cannot("lora_r", rank, "an adapter needs the model; give model_name_or_path")
+
+
+def _release(source: Settings, out: Translation) -> None:
+    """Name what the release that trained did otherwise, where the file tells it."""
+    release = re.match(r"([01])\.(\d+)", str(source.get("trl_version")))
+    accumulated, generated = source.count("gradient_accumulation_steps"), source.count("steps_per_generation")
+    is_old = release is not None and (0, 22) <= (int(release[1]), int(release[2])) < (1, 9)
+    if is_old and source.get("loss_type") in ("dapo", "cispo", "vespo") and accumulated and generated:
+        out.notes.append(
+            f"TRL {source.get('trl_version')} multiplies this loss by {accumulated / generated:g}; here it is not"
+        )

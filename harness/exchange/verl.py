@@ -23,6 +23,11 @@ _ENTROPY = f"{ACTOR}.entropy_coeff"
 _CLIP, _LOW, _HIGH, _DUAL = (f"{ACTOR}.clip_ratio{side}" for side in ("", "_low", "_high", "_c"))
 _GDPO_KEYS, _GDPO_WEIGHTS = "algorithm.gdpo_reward_keys", "algorithm.gdpo_reward_weights"
 _OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
+_OLD_NAMES = {  # of verl's DAPO recipe and of releases before 0.8; the beginnings of keys
+    "reward_model.overlong_buffer.": f"{_OVERLONG}.",
+    "reward_model.reward_manager": "reward.reward_manager.name",
+    f"{OPTIMIZER}.warmup_style": f"{OPTIMIZER}.lr_scheduler_type",
+}
 _FILTER, _CORRECTION = "algorithm.filter_groups", "algorithm.rollout_correction"
 _NO_FLOOR = 1e-9  # a weight that none falls below: verl cuts log-ratios at -20
 # Losses that are means of responses whatever loss_agg_mode says.
@@ -196,6 +201,12 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
     if devices is not None:
         raise ConfigError("devices= is for from=trl: verl counts its batches over all devices")
     parts = (_batches, _optimizer, _length, _advantage, _clip, _kl, _overlong, _correction, _model)
+    values = dict(values)
+    for old in [name for name in values if name.startswith(tuple(_OLD_NAMES)) and values[name] is not None]:
+        prefix = next(filter(old.startswith, _OLD_NAMES))
+        new = old.replace(prefix, _OLD_NAMES[prefix])
+        if values.get(new) is None:
+            values[new] = values.pop(old)
     return dialect.translate_config("verl", values, parts, {})
 
 
