@@ -35,6 +35,7 @@ from harness.commands._arguments import (
 )
 from harness.configuration.compose import compose_run, file_of, options
 from harness.configuration.error import ConfigError, require
+from harness.configuration.numbers import format_count
 from harness.configuration.schema import load_dataclass
 from harness.rollout.types import EngineDied
 from harness.store import ResultStore, StoreError
@@ -177,7 +178,7 @@ def check(items: Sequence[str]) -> int:
     findings = report(sets, task, rules)
     for finding in findings:
         print(finding)
-    print(f"{len(findings)} findings in {', '.join([*sets, *(['the training task'] if task else [])])}")
+    print(f"{format_count(len(findings), 'finding')} in {', '.join([*sets, *(['the training task'] if task else [])])}")
     if "out" in values:
         export([*sets.values(), *([task] if task else [])], Path(str(values["out"])))
     return Exit.FOUND if findings else Exit.DONE

@@ -55,9 +55,7 @@ _MACHINE = {
   - algorithm.prompts_per_step=128 # with 4 updates, as verl's examples at an eighth of their prompts
   - algorithm.updates_per_step=4""",
 }
-_COMMENT = (
-    f"# Written by `harness new` after {_PROBLEMS} problems; every value is yours to change. See docs/your_model.md."
-)
+_COMMENT = "# Written by `harness new` after {} problems; every value is yours to change. See docs/your_model.md."
 
 
 def run(options: argparse.Namespace) -> int:
@@ -77,9 +75,9 @@ def run(options: argparse.Namespace) -> int:
         Path(values["task"]), Path(values["heldout"]) if "heldout" in values else None, folder, name
     )
     store = ResultStore(values.get("runtime.results", compose_run([]).runtime.results))
-    cells, model = _look(values["model"], heldout, store)
+    cells, model = _look(values["model"], train, store)
     longest = [cell for cell in cells if cell["cap"] == max(other["cap"] for other in cells)]
-    best = max(longest, key=lambda cell: (cell["avg"], -cell["no_answer_fraction"]))
+    best = max(longest, key=lambda cell: (cell["avg"], -cell["truncated_fraction"], -cell["no_answer_fraction"]))
     of_best = [cell for cell in cells if cell["form"] == best["form"]]
     choice = next((cell for cell in of_best if cell["truncated_fraction"] <= _MOST_CUT_SHARE), of_best[-1])
     write_file(target, _experiment(name, values["model"], model, train, heldout, choice).encode())
@@ -88,7 +86,9 @@ def run(options: argparse.Namespace) -> int:
         print(f"{cell['form']!r}: {seen}")
     print(f"taken: {choice['form']!r} with a cap of {choice['cap']} tokens, {_percent(choice['avg'])} right")
     if warning := nothing_to_learn(choice["avg"], "in that form"):
+        responses = f"{choice['n_samples']} responses ({store.root / choice['samples']})"
         print(f"warning: {warning}")
+        print(f"So say {responses}; up to {_percent(1 - 0.05 ** (1 / choice['n_samples']))} of all may be otherwise")
     print(f"written: {target}\nnext: harness plan --config-dir {folder} experiment={name}")
     return 0
 
@@ -117,7 +117,7 @@ def _splits(task: Path, heldout_file: Path | None, folder: Path, name: str) -> t
     return train, heldout
 
 
-def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[dict[str, Any]], Model]:
+def _look(name: str, problems: Path, store: ResultStore) -> tuple[list[dict[str, Any]], Model]:
     """Ask the model some problems in each form that fits it; the summary of each `form` and cap, and the model."""
     import torch
 
@@ -134,7 +134,7 @@ def _look(name: str, heldout: Path, store: ResultStore) -> tuple[list[dict[str, 
     forms = _FORMS[bool(load_tokenizer(model.folder).chat_template)]
     positions = json.loads((model.folder / "config.json").read_text()).get("max_position_embeddings", math.inf)
     benchmarks = {
-        f"form_{index}": Config(name=form, path=str(heldout), template=form, limit=_PROBLEMS)
+        f"form_{index}": Config(name=form, path=str(problems), template=form, limit=_PROBLEMS)
         for index, form in enumerate(forms)
     }
     protocol = dataclasses.replace(
@@ -180,7 +180,7 @@ def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, 
         why_rate=reason,
         machine=_MACHINE[_device()],
     )
-    return as_file(text, [_COMMENT])
+    return as_file(text, [_COMMENT.format(cell["n_problems"])])
 
 
 def _device() -> str:

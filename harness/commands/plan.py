@@ -20,9 +20,9 @@ from rich.text import Text
 from harness.commands._answer import answered_runs, code_change_lines, dropped_runs_line
 from harness.commands._arguments import Counter as Progress
 from harness.commands._arguments import Exit, VerbAnswer, flag
-from harness.configuration.identity import difference
+from harness.configuration.identity import difference, flatten
 from harness.configuration.numbers import format_count, format_seconds
-from harness.configuration.schema import portable, yaml_text
+from harness.configuration.schema import dump, portable, yaml_text
 from harness.execution.progress import Terminal
 from harness.experiment.checks import (
     Objection,
@@ -52,6 +52,12 @@ ARGUMENTS = {
     "overrides": {"nargs": "*", "help": "Hydra overrides, as for `harness run`"},
 }
 _PIPE, _TABLE = 200, 120  # columns without a terminal, and those from which arms stand in a table
+_LAUNCHER = ("hydra/launcher=", "hydra.launcher.")  # who trains the runs changes no plan
+# What is told of the arms where it is one thing for all of them.
+_COMMON = (
+    "model.kind", "model.path", "task.kind", "task.path", "training.steps", "training.generated_tokens", "training.seconds",
+    "algorithm.prompts_per_step", "algorithm.responses_per_prompt", "sampling.max_response_tokens", "optimizer.learning_rate",
+)  # fmt: skip
 Changes = dict[str, tuple[Any, Any]]
 
 
@@ -127,7 +133,8 @@ class Answer(VerbAnswer):
 
 def answer(options: argparse.Namespace) -> Answer:
     """Plan the experiment and look into the store; nothing is run or written."""
-    plan = make_plan(options.overrides, options.multirun)
+    overrides = [item for item in options.overrides if not item.lstrip("+").startswith(_LAUNCHER)]
+    plan = make_plan(overrides, options.multirun)
     runtime = plan.arms[0].config.runtime
     store = ResultStore(runtime.results)
     plans = [plan, *([plan.first.plan] if plan.first else [])]
@@ -143,6 +150,7 @@ def answer(options: argparse.Namespace) -> Answer:
             line.replace("refused", "cannot start:", 1)
             for line in refusal_lines({arm.name: arm.lacking for arm in arms})
         ),
+        common_line(plan),
         *differences(plan),
         *one_rate_note(plan),
         *unread_data(plan),
@@ -194,6 +202,13 @@ def _arm_row(plan: Plan, arm: PlannedArm, statuses: dict[str, str], history: His
         cost,
         portable(dataclasses.replace(config, seed=seeds[0])) if whole else None,
     )
+
+
+def common_line(plan: Plan) -> str:
+    """Tell the model, task, length and rate that all arms have."""
+    first, *others = (flatten(dump(arm.config)) for arm in plan.arms)
+    keys = [key for key in _COMMON if first.get(key) is not None and all(one.get(key) == first[key] for one in others)]
+    return f"all arms: {', '.join(f'{key}={first[key]}' for key in keys)}"
 
 
 def part_lines(plan: Plan, statuses: Mapping[str, str]) -> list[str]:

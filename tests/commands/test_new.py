@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from verbs import jsonl
 
@@ -30,6 +31,11 @@ def test_it_looks_at_the_model_and_writes_what_plan_accepts(
     train, heldout = (read(mine / "problems" / f"sums_{part}.jsonl") for part in ("train", "heldout"))
     assert (len(train), len(heldout)) == (32, 8)
     assert sorted(train + heldout) == sorted(read(problems))
+    assert "after 16 problems" in (mine / "experiment" / "sums.yaml").read_text()
+    looked_at = (tmp_path / "results").glob("evaluations/**/*.parquet")
+    asked_ids = {f"{problem}+1=" for path in looked_at for problem in pq.read_table(path)["problem_id"].to_pylist()}
+    assert len(asked_ids) == 16
+    assert asked_ids <= set(train)
     planned = said("plan", "--config-dir", str(mine), "experiment=sums", results)
     assert "8 runs, 0 finished, 8 to run" in planned
     small = [

@@ -37,6 +37,13 @@ def test_an_experiment_at_scale_plans_without_network_and_writes_nothing(tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_all_arms_have_alike_is_told_and_a_launcher_changes_nothing(tmp_path, capsys):
+    launcher = "hydra/launcher=submitit_slurm", "hydra.launcher.partition=gpu"
+    text = planned(capsys, tmp_path, *launcher, "experiment=dapo_equal_tokens")
+    assert "all arms: model.kind=testbed, task.kind=arithmetic" in text
+    assert "training.generated_tokens=480000, algorithm.prompts_per_step=32" in text
+
+
 def test_what_weights_optimiser_and_cache_take_is_told(tmp_path, capsys):
     """494,032,768 parameters: 4 bytes each, 12 of gradients and moments; 2 x 24 layers x 128 elements a token in bfloat16."""
     one = ["model=qwen25_0_5b", "task=gsm8k_train", "runtime=one_gpu", "sampling.max_response_tokens=2048"]
