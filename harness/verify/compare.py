@@ -30,7 +30,6 @@ _NAME = re.compile(
     rf"{_LETTER}(?:\^\{{?(?:-1|\*)\}}?)?(?:\([^=<>]*\))?|\|[A-Z]{{2,3}}\||\[[A-Z]{{3,}}\]|\\overline\{{[A-Z]{{1,3}}\}}|\((?:{_LETTER},)+{_LETTER}\)"
     r"|\\(?:deg|arg|det|min|max|Re|Im)[^\d=]*"
 )
-_TIGHT_PAIR = re.compile(r"([+-]?\d+),(\d+)")
 _BARE_LOG = re.compile(r"\\log(?!\s*_)")
 
 
@@ -152,11 +151,10 @@ class Comparison:
             sides = [item.number for item in other.items]
             is_fraction = len(sides) == 2 and all(isinstance(side, Fraction) and side for side in sides)
             return is_fraction and numbers_equal(sides[0] / sides[1], number) and not _is_integer(number)
-        match = _TIGHT_PAIR.fullmatch(other.text) if other.kind == "list" else None
-        if match is None or number is None or (other is gold and len(match[2]) < 2):
-            return False
-        decimal = Fraction(f"{match[1]}.{match[2]}")  # `1,22` is 1.22; a gold list needs two digits behind the comma
-        return not _is_integer(decimal) and numbers_equal(number, decimal)
+        if other.kind == "bracket" and single.text.startswith("C("):  # a point
+            return self.equal(*(read_text(node.text[1:]) if node is single else node for node in (gold, answer)))
+        one = _as_one(other, other is gold) if other.kind == "list" and len(other.items) == 2 else None
+        return one is not None and self._formulas(*(one if node is other else node for node in (gold, answer)))
 
     def _lists(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
         """Lists and sets: by name where the items have names, else in any order and whatever is said twice."""
@@ -254,6 +252,21 @@ def _distinct(nodes: Sequence[Node]) -> list[Node]:
 
 def _is_integer(number: object) -> bool:
     return isinstance(number, Fraction) and number.denominator == 1
+
+
+def _as_one(pair: Node, is_gold: bool) -> Node | None:
+    """Return two items as the one number that they may be: `1,22` is 1.22, `62,5 %` is 62.5 %, `2 and 3/5` is 2.6; else None.
+
+    A gold list needs two digits behind its comma.
+    """
+    (whole, part), number = pair.items, None
+    is_sum = pair.mark == "and" and part.decimals < 0 and part.is_numeral
+    before, _, behind = pair.text.removesuffix(r"\%").partition(",")
+    if before.lstrip("+-").isdigit() and behind.isdigit() and (not is_gold or part.percent or len(behind) > 1):
+        number = Fraction(f"{before}.{behind}")
+    elif is_sum and _is_integer(whole.number) and 0 < part.number < 1:
+        number = whole.number + part.number
+    return None if number is None or _is_integer(number) else replace(part, tree=("number", number, -1))
 
 
 def _differ_in_unit(gold: str, answer: str) -> bool:

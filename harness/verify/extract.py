@@ -22,7 +22,7 @@ _TAIL_CHARS = 200_000
 _MOST_NEIGHBOURS = 64
 _BESIDE_CHARS = 60  # of what stands before or behind an answer on its line
 
-_BOX = re.compile(r"\\+(?:b?oxed|beginboxed|fbox)\s*(?:\{|(?P<bare>[^\s{}$\\]{1,64}))")
+_BOX = re.compile(r"\\+(?:[bB]?oxed|beginboxed|fbox)\s*(?:\{|(?P<bare>[^\s{}$\\]{1,64}))")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _UNIT = r"(?:\\?%|\^?\{?\\(?:circ|degree)\}?|[°º]|\\(?:text|mathrm|mbox)\s*\{[^{}\n]{0,30}\}(?:\^\{?\d\}?)?|[A-Za-z]+(?:/[A-Za-z]+)?)"
 _BEHIND = re.compile(rf"(?:[ $~)*]|\\[,;!) \]])*(?P<unit>{_UNIT}(?: +{_UNIT})*)")

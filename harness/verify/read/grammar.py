@@ -26,7 +26,7 @@ _EDGES = frozenset((".", ":", ",", ";", "=", "}", r"\\", r"\approx"))
 _SETS = frozenset(rf"\mathbb{{{letter}}}" for letter in "ZNRQC")
 _DIVIDED = (("relation", "relation", ()), ("union", "operator", (r"\cup", r"\setminus")), ("ratio", "mark", (":",)))
 _DATE = re.compile(r"(?:\d{4}([-/])\d{1,2}\1\d{1,2}|\d{1,2}([-/])\d{1,2}\2\d{4})")
-_BASE = re.compile(r"\(?([0-9A-Z]+)\)?(?:_\{?\(?\s*(\w+)\s*\)?\}?|\s?base (\w+))")
+_BASE = re.compile(r"\(?([0-9A-Z]+)\)?(?:_\{?\(?(\w+)\)?\}?|base(\w+))")
 _POWERS = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
 _SAME_UNITS = {"mi h": "mph", "km h": "kmh", "degree celsius": "degree C", "degree fahrenheit": "degree F"}
 
@@ -273,7 +273,7 @@ def _divided(tokens: Sequence[Token], text: str) -> Node | None:
 
 def _bracket(tokens: Sequence[Token], text: str) -> Node | None:
     first, last = tokens[0], tokens[-1]
-    is_named = len(tokens) == 2 and first.kind == "name" and first.text.isupper()
+    is_named = len(tokens) == 2 and first.kind == "name" and first.text.isupper() and first.text != "C"
     if first.text in ("[", "]") and last.text in ("[", "]") and first.kind == last.kind == "mark":  # ]1, 2[
         parts = split(tokens[1:-1], "separator")[0]
         mark = {"]": "(", "[": "["}[first.text] + {"[": ")", "]": "]"}[last.text]
@@ -282,8 +282,24 @@ def _bracket(tokens: Sequence[Token], text: str) -> Node | None:
     elif last.text in _OPENERS and (len(tokens) == 1 or is_named):
         parts, mark = _parts(last), last.text + last.raw  # (2, 3), P(2, 3)
     else:
-        return None
+        return _times(tokens[:-1], last, text) if len(tokens) > 1 and last.text in _OPENERS else None
     return Node("bracket", text, tuple(map(value, parts)), mark=mark) if len(parts) > 1 else None
+
+
+def _times(factor: Sequence[Token], tuple_: Token, text: str) -> Node | None:
+    r"""`\frac13 (1, 2)`: a number times a tuple or a matrix, entry by entry; None where a call stands there."""
+    whole = expression([*factor, Token("group", "(", items=(Token("number", "1"),))])
+    if factor[-1].kind not in ("number", "group", "operator") or whole is None or constant(whole) is None:
+        return None
+    product = whole[1] if whole[0] == "neg" else whole
+    is_plain = is_numeral(product[1] if product[0] == "*" else product)
+    items = []
+    for part in split(tuple_.items, "separator")[0]:
+        is_row = len(part) == 1 and part[0].text in _OPENERS
+        item = value([*factor, *(part if is_row else [Token("group", "(", items=tuple(part), raw=")")])])
+        is_number = is_plain and isinstance(item.number, Fraction) and value(part).is_numeral
+        items.append(replace(item, tree=("number", item.number, -1)) if is_number else item)
+    return Node("bracket", text, tuple(items), mark=tuple_.text + tuple_.raw) if len(items) > 1 else None
 
 
 def _set(group: Token, text: str) -> Node | None:
@@ -315,7 +331,7 @@ def _compound(tokens: Sequence[Token], text: str) -> Node | None:
 
 
 def _base(tokens: Sequence[Token], text: str) -> Node | None:
-    match = _BASE.fullmatch(text)
+    match = _BASE.fullmatch("".join(text.split()))  # `3\text{A}7_{16}`
     if match is None:
         return None
     digits, name = match[1].lstrip("0") or "0", match[2] or match[3]

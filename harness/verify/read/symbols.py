@@ -33,10 +33,14 @@ _TABLE = str.maketrans(
 )  # fmt: skip
 
 
+_SLANTED = re.compile("[⁰¹²³⁴-⁹]+⁄[₀-₉]+")  # ⁷⁄₁₂
+
+
 def fold(text: str) -> str:
     """Return a text with Unicode as ASCII and LaTeX; marks of direction, emoji and characters of no width are gone."""
     if text.isascii():
         return text
+    text = _SLANTED.sub(lambda match: f" {unicodedata.normalize('NFKC', match[0])} ", text)
     text = text.translate(_TABLE).replace("}^{", "").replace("}_{", "")
     text = unicodedata.normalize("NFKC", text).translate(_TABLE)
     return "".join(char if char.isascii() else _plain(char) for char in text)

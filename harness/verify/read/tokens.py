@@ -45,7 +45,8 @@ NUMBER = (
 _TOKEN = re.compile(
     r"(?P<power>(?<=[A-Za-z0-9)}])\*\*(?=[A-Za-z0-9({-]))|(?P<space>(?:\s|~|\\[,;:!> \n]|\*\*\*?|__|[`\"#]|^==|==$)+)"
     rf"|{NUMBER}|\\(?P<text>{'|'.join(sorted(TEXT_FONTS))})\*?\s*\{{"
-    r"|(?P<environment>\\begin\s*\{(?P<kind>\w+)\}.*?\\end\s*\{(?P=kind)\})|(?P<row>\\\\)|\\(?P<command>[a-zA-Z]+|.|$)"
+    r"|(?P<environment>\\begin\s*\{(?P<kind>\w+)\}.*?\\end\s*\{(?P=kind)\})|(?P<row>\\\\)"
+    r"|\\(?:mathbb|Bbb)\s*(?P<field>\{[^{}]*\}|\w)|(?P<ne>\\not\s*=)|\\(?P<command>[a-zA-Z]+|.|$)"
     # An article; two letters that are a word with spaces around them and no operator beside those; `4.5 x 10`; `5 m` at the end.
     r"|(?P<word>(?<!\S)(?<!option )(?<!choice )(?<!answer )(?<!is )[aAI](?= (?!(?:and|or|is)\b)[a-z]{3})"
     rf"|(?<!\S)(?<![+*/^_=<>] )(?i:{'|'.join(sorted(words.LITTLE_WORDS))})(?=[\s.,;:?!$]|$)(?!\s*(?:[+/^=<>]|\*(?!\*)))"
@@ -146,6 +147,8 @@ class _Scanner:
                 self._put("command", "".join(match[0].split()))  # a matrix: Math-Verify reads it
             elif kind == "text":
                 self._open("text", True)
+            elif kind == "field":
+                self._put("name", rf"\mathbb{{{match['field'].strip('{ }')}}}")
             elif kind in ("row", "command", "letters", "mark"):
                 getattr(self, f"_{kind}")(match)
             else:
@@ -256,7 +259,7 @@ class _Scanner:
         """A doubled backslash before a command, or the end of a line."""
         self.position, self.spaced = match.start() + 1, True
         command = _TOKEN.match(self.text, self.position)
-        if command is None or (command["text"] or command["command"]) not in KNOWN:
+        if command is None or not (command["field"] or (command["text"] or command["command"]) in KNOWN):
             self.position += 1
 
     def _letters(self, match: re.Match[str]) -> None:
@@ -290,24 +293,8 @@ class _Scanner:
         name = match["command"]
         if name in ("(", "[", ")", "]"):
             self.frames[-1].upright[0], self.spaced = name in ")]", True
-        elif name in ("mathbb", "Bbb"):
-            self._put("name", rf"\mathbb{{{self._argument()}}}")
-        elif name == "not" and self.text.startswith("=", self.position):
-            self.position += 1
-            self._put("relation", r"\ne")
         else:
             self._symbol(name, ("command" if name.isalpha() else "mark", "\\" + name))
-
-    def _argument(self) -> str:
-        """Take `R` or `{R}`."""
-        token = _TOKEN.match(self.text, self.position)
-        while token is not None and token.lastgroup == "space":
-            token = _TOKEN.match(self.text, token.end())
-        if token is None:
-            return ""
-        end = self.text.find("}", token.end()) if token[0] == "{" else -1
-        self.position = token.end() if end < 0 else end + 1
-        return token[0] if end < 0 else self.text[token.end() : end].strip()
 
 
 def _settled(items: list[Token]) -> tuple[Token, ...]:
@@ -324,7 +311,7 @@ def _settled(items: list[Token]) -> tuple[Token, ...]:
 
 
 _INFIX = {r"\over": r"\frac", r"\choose": r"\binom"}
-_SIMPLE = {"power": ("operator", "^"), "times": ("operator", "*"), "dash": ("mark", "—")}
+_SIMPLE = {"power": ("operator", "^"), "times": ("operator", "*"), "dash": ("mark", "—"), "ne": ("relation", r"\ne")}
 
 
 def _number(kind: str, text: str) -> str:

@@ -40,22 +40,18 @@ class NoValue(Exception):
     """An expression without a value here: too large, undefined, or of an unknown function."""
 
 
-class _Contexts(threading.local):
-    """mpmath for this thread; it is loaded at the first value that is no fraction."""
-
-    def __init__(self) -> None:
-        self.by_digits: dict[int, Any] = {}
-
-    def get(self, digits: int) -> Any:
-        if digits not in self.by_digits:
-            import mpmath  # type: ignore[import-untyped]
-
-            self.by_digits[digits] = mpmath.MPContext()
-            self.by_digits[digits].dps = digits
-        return self.by_digits[digits]
+def _mpmath(digits: int) -> Any:
+    """Return mpmath with so many digits, for this thread; it is loaded at the first value that is no fraction."""
+    return _context(digits, threading.get_ident())
 
 
-_contexts = _Contexts()
+@lru_cache(maxsize=1_000)
+def _context(digits: int, thread: int) -> Any:
+    import mpmath  # type: ignore[import-untyped]
+
+    context = mpmath.MPContext()
+    context.dps = digits
+    return context
 
 
 def value(tree: Tree, point: Point, digits: int = _DIGITS) -> Number:
@@ -77,7 +73,7 @@ def constant(tree: Tree) -> Number | None:
 
 def as_real(number: Number, digits: int = _DIGITS) -> Number:
     """Return a number as mpmath's, which compares with any other."""
-    context = _contexts.get(digits)
+    context = _mpmath(digits)
     return (
         context.mpf(number.numerator) / number.denominator if isinstance(number, Fraction) else context.convert(number)
     )
@@ -93,17 +89,17 @@ def _value(tree: Tree, point: Point, digits: int) -> Number:
     if kind in ("number", "name"):
         return tree[1] if kind == "number" else point[tree[1]]
     if kind == "constant":
-        mp = _contexts.get(digits)
+        mp = _mpmath(digits)
         return {"pi": +mp.pi, "e": +mp.e, "i": mp.mpc(0, 1), "infinity": mp.inf}[tree[1]]
     name = tree[1] if kind == "call" else kind
     parts = [_value(part, point, digits) for part in tree[1:] if isinstance(part, tuple)]
     number = _EXACT[name](*parts) if name in _EXACT and all(isinstance(part, Fraction) for part in parts) else None
     if number is None:
-        number = _approximate(name, [as_real(part, digits) for part in parts], _contexts.get(digits))
+        number = _approximate(name, [as_real(part, digits) for part in parts], _mpmath(digits))
     if isinstance(number, Fraction):
         is_large = number.numerator.bit_length() + number.denominator.bit_length() > _MAX_BITS
     else:
-        mp = _contexts.get(digits)
+        mp = _mpmath(digits)
         is_large = mp.isnan(number) or (number != 0 and mp.isfinite(number) and abs(mp.mag(number)) > _MAX_MAGNITUDE)
     if is_large:
         raise NoValue  # it takes too long to go on with
@@ -178,7 +174,7 @@ def numbers_equal(a: Number, b: Number, digits: int = _DIGITS, tolerance: int = 
     """Return whether two values are equal: exactly where both are fractions, else to `tolerance` digits."""
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return a == b
-    a, b, mp = as_real(a, digits), as_real(b, digits), _contexts.get(digits)
+    a, b, mp = as_real(a, digits), as_real(b, digits), _mpmath(digits)
     if mp.isinf(a) or mp.isinf(b):
         return bool(a == b)
     scale = max(abs(a), abs(b))
@@ -202,7 +198,7 @@ def _equal_at(gold: Tree, answer: Tree, point: Point, must_be_real: bool) -> boo
             return a == b
         if must_be_real and not (is_real(a) and is_real(b)):
             return None
-        size, mp = as_real(a), _contexts.get(_DIGITS)
+        size, mp = as_real(a), _mpmath(_DIGITS)
         magnitude = int(mp.mag(size) * math.log10(2)) if size and not mp.isinf(size) else 0
         if magnitude <= _EXACT_BELOW or not numbers_equal(a, b):
             return numbers_equal(a, b)

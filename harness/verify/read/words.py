@@ -41,7 +41,7 @@ MONTHS = {name[:length]: place for place, name in enumerate(_MONTHS.split(), 1) 
 # Words that make another number of the one before them; any other word behind a number is a thing that is counted.
 _OPERATIONS = (
     "plus minus over divided multiplied negative factorial squared cubed half halves third thirds quarter quarters "
-    "tens score gross dozen mod base choose power root product difference percent percentage fourths fifths sixths "
+    "tens score gross dozen mod base choose power root product difference percent fourths fifths sixths "
     "sevenths eighths ninths tenths hundredths thousandths et und mal fois por más true yes 万 亿 千 百 十 半"
 )
 NO_THINGS = _set(" ".join((_OPERATIONS, *MONTHS, *map(_CLASSES.__getitem__, "dhlk"), "no")))
