@@ -85,6 +85,16 @@ class Frames:
         return groups(self.steps.sort_values("step", kind="stable"), "run_id", "arm")
 
     @cached_property
+    def arm_training(self) -> dict[str, dict[int, pd.DataFrame]]:
+        """The same by arm and seed, seeds ascending."""
+        logs: dict[str, dict[int, pd.DataFrame]] = {}
+        seeds = self.runs[["seed", "run_id", "arm"]].sort_values("seed").itertuples(index=False)
+        for seed, *key in seeds:
+            if (log := self.training.get(tuple(key))) is not None:
+                logs.setdefault(key[1], {})[seed] = log
+        return logs
+
+    @cached_property
     def collapses(self) -> set[tuple[str, int]]:
         """Arm and seed of each finished run whose last evaluation is below half of its own best one, before RL included."""
         collapses = set()

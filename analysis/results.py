@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis import declared
 from analysis.declared import FollowedComparison
-from analysis.frames import Frames, groups
+from analysis.frames import Frames
 from analysis.samples import column_of, is_computed, tokens_to, value_of
 from analysis.values import Values
 from harness.evaluation.metrics.names import Metric
@@ -135,13 +135,14 @@ def _finished_evaluations(experiment: Frames) -> pd.DataFrame:
 
 def _notes(experiment: Frames, rows: pd.DataFrame, lacks: str) -> tuple[str, ...]:
     """Say which finished runs are not scored."""
-    notes, rows_by_run = list[str](), groups(rows.drop_duplicates(_ROW), *_RUN)
+    notes, ends = list[str](), dict[tuple[str, str], list[tuple[int, float]]]()
+    for *run, last, due in rows[[*_RUN, "checkpoint", "due"]].itertuples(index=False):
+        ends.setdefault(tuple(run), []).append((last, due))
     for arm, seed, run_id in experiment.finished_runs[["arm", "seed", "run_id"]].itertuples(index=False):
-        title, own = f"{arm}, seed {seed}", rows_by_run.get((run_id, arm))
+        title, own = f"{arm}, seed {seed}", ends.get((run_id, arm))
         if own is None:
             notes.append(f"{title}: {lacks}")
-            continue
-        for last, due in own[["checkpoint", "due"]].itertuples(index=False):
+        for last, due in own or ():
             if last < due:
                 missing = f"its last evaluation is of step {last} and the one of step {due:.0f} is missing"
                 notes.append(f"{title}: not scored, {missing}")

@@ -242,7 +242,11 @@ def tokens_to(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
 
 
 def total_at(steps: pd.DataFrame, column: str, wanted_steps: ArrayLike) -> Floats:
-    """A cumulative column at each wanted step; zero at step 0, NaN where the step is not logged."""
-    wanted = np.asarray(wanted_steps, dtype=np.int64)
-    totals = steps.reindex(columns=["step", column]).drop_duplicates("step").set_index("step")[column]
-    return np.where(wanted == 0, 0.0, totals.reindex(wanted).to_numpy(dtype=np.float64))
+    """A cumulative column at each wanted step of steps in ascending order; zero at step 0, NaN where the step is not logged."""
+    wanted, logged = np.asarray(wanted_steps, dtype=np.int64), steps["step"].to_numpy()
+    totals = np.append(
+        steps[column].to_numpy(dtype=np.float64) if column in steps else np.full(len(steps), np.nan), np.nan
+    )
+    places = np.searchsorted(logged, wanted)
+    is_logged = np.append(logged, -1)[places] == wanted
+    return np.where(wanted == 0, 0.0, np.where(is_logged, totals[places], np.nan))

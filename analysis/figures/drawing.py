@@ -202,17 +202,17 @@ def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Serie
     """
     if panel.evaluated:
         return _cut_shares(_evaluated_series(experiment, arm, panel, axis), panel.scale)
-    logs = [log for (_, name), log in experiment.training.items() if name == arm]
-    logs.sort(key=lambda log: log["seed"].iloc[0])
-    window = max(1, max(map(len, logs), default=0) // 25)
+    logs = experiment.arm_training.get(arm, {})
+    window = max(1, max(map(len, logs.values()), default=0) // 25)
     curves = []
-    for log in logs:
+    for log in logs.values():
         x = log["seconds_total"].fillna(0).cumsum() if axis == "seconds" else log[_TOTALS.get(axis, axis)]
         y = log[panel.column] / log[panel.per] if panel.per else log[panel.column]
-        # The window is shorter at the ends and leaves missing values out.
-        smooth = panel.scale * y.rolling(window, center=True, min_periods=1).mean()
-        curves.append((x.to_numpy(dtype=np.float64), smooth.to_numpy(dtype=np.float64)))
-    replicates = _replicates(experiment, [int(log["seed"].iloc[0]) for log in logs])
+        if window > 1:  # it is shorter at the ends and leaves missing values out
+            y = y.rolling(window, center=True, min_periods=1).mean()
+        values = panel.scale * y.to_numpy(dtype=np.float64)
+        curves.append((x.to_numpy(dtype=np.float64), np.where(np.isfinite(values), values, np.nan)))
+    replicates = _replicates(experiment, logs)
     series = combine(curves, replicates, exact=axis in ("step", "updates"))
     return _cut_shares(replace(series, collapsed=has_collapsed(experiment, arm)), panel.scale)
 
@@ -235,7 +235,7 @@ def _evaluated_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> 
     for run_id, run in runs.items():
         x = run["step"].to_numpy(dtype=np.float64)
         if axis in _TOTALS:
-            total = total_at(experiment.steps[experiment.steps["run_id"] == run_id], _TOTALS[axis], x)
+            total = total_at(experiment.training.get((run_id, arm), experiment.steps.iloc[:0]), _TOTALS[axis], x)
             totals.append((x, total))
             x = total if axis == "updates" else x
         curves.append((x, panel.scale * run[panel.column].to_numpy(dtype=np.float64)))

@@ -199,17 +199,17 @@ def unspent_notes(experiment: Frames) -> list[str]:
 def short_batch_notes(experiment: Frames) -> list[str]:
     """Say which arms trained steps on fewer groups than were asked for, since dynamic sampling met its bound of rounds."""
     store, counts = experiment.store, dict[str, list[float]]()
-    if store is None:
+    if store is None or "kept_groups" not in experiment.steps:
         return []
-    for name, run_id in experiment.finished_runs[["arm", "run_id"]].itertuples(index=False):
-        log = experiment.training.get((run_id, name))
+    for name, runs in experiment.finished_runs.groupby("arm", sort=False)["run_id"]:
         try:
-            algorithm = store.run(run_id).settings().get("algorithm") or {}
+            algorithm = store.run(runs.iloc[0]).settings().get("algorithm") or {}
         except StoreError:  # what is wrong with it is said elsewhere
             continue
         refills = isinstance(algorithm, dict) and (algorithm.get("dead_groups") or {}).get("policy") == "refill"
-        if log is not None and "kept_groups" in log and refills:
-            counts.setdefault(name, []).extend(log["kept_groups"] / algorithm["prompts_per_step"])
+        kept = experiment.steps.loc[experiment.steps["run_id"].isin(runs), "kept_groups"].dropna()
+        if len(kept) and refills:
+            counts[str(name)] = list(kept / algorithm["prompts_per_step"])
     texts = [
         f"{experiment.plan.arm(name).plain_label}, {np.mean(np.less(shares, 1)):.0%} of steps ({min(shares):.0%} of the groups at least)"
         for name, shares in counts.items()

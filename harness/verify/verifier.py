@@ -26,7 +26,7 @@ from harness.verify.read.values import DECIMAL_DIGITS
 from harness.verify.read.words import asks_for_point
 from harness.verify.worker import ENVIRONMENT
 
-GRAMMAR_VERSION = 22  # binomials as C(n,k); a factor before a matrix; mixed numbers with and; a decimal comma before a percent sign
+GRAMMAR_VERSION = 22  # C(n,k), a factor before a matrix, `2 and 3/5`, `62,5 %`
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000

@@ -101,7 +101,7 @@ def test_a_curve_is_smoothed_over_its_window_without_missing_values():
     squares[10] = math.nan
     log = pd.DataFrame({"seed": 0, "step": range(75), "entropy_nats": squares})
     plan = SimpleNamespace(base_policies=None)
-    experiment = SimpleNamespace(training={("run", "a"): log}, collapses=[], plan=plan)
+    experiment = SimpleNamespace(arm_training={"a": {0: log}}, collapses=[], plan=plan)
     series = panel_series(experiment, "a", Panel("entropy_nats", ""), "step")
     assert series.mean[[0, 1, 9, 10, 74]].tolist() == pytest.approx([0.5, 5 / 3, 72.5, 101, 5402.5])
 

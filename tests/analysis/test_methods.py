@@ -15,7 +15,7 @@ from analysis.report import write_tables
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import flatten
 from harness.configuration.schema import dump
-from harness.store import ResultStore
+from harness.store import ResultStore, RunDir
 
 CONFIGURATIONS = [
     {
@@ -119,7 +119,7 @@ def test_the_stopping_rule_and_the_margin_are_those_of_the_plan(methods, results
     assert "2.5 points" in text
 
 
-def test_steps_on_fewer_groups_than_asked_for_are_counted(tmp_path):
+def test_steps_on_fewer_groups_than_asked_for_are_counted(tmp_path, monkeypatch):
     build_store(tmp_path, steps=2, evaluate=(0, 2), caps=(32,))
     results, store = loaded(tmp_path), ResultStore(tmp_path)
     assert not any("its bound" in line for line in warnings_of(results))
@@ -127,4 +127,8 @@ def test_steps_on_fewer_groups_than_asked_for_are_counted(tmp_path):
     for run_id in arm.runs.values():
         store.run(run_id).write_config("algorithm: {prompts_per_step: 25, dead_groups: {policy: refill}}")
     expected = f"{arm.plain_label}, 100% of steps (80% of the groups at least)."  # 20 groups a step are logged
+    read: list[str] = []
+    settings = RunDir.settings
+    monkeypatch.setattr(RunDir, "settings", lambda run: read.append(run.run_id) or settings(run))
     assert any(line.endswith(expected) for line in warnings_of(loaded(tmp_path)))
+    assert len(read) == len(results.experiment.plan.arms)  # reading 2,000 configurations takes minutes
