@@ -308,7 +308,10 @@ def best_lines(search: Search) -> list[str]:
         return [*lines, "no trial is complete yet"]
     for trial in search.study.best_trials:
         pairs = zip(search.settings.objectives, trial.values, strict=True)
-        values = ", ".join(f"{name.lstrip('-')} {value:.4g}" for name, value in pairs)
+        named = [(name.lstrip("-"), value) for name, value in pairs]
+        values = ", ".join(
+            f"avg {100 * value:.1f} %" if name == "avg" else f"{name} {value:.4g}" for name, value in named
+        )
         settings = " ".join(overrides_of(search.parameters, trial.params))
         lines.append(f"trial {trial.number}: {values}: {settings}")
     return lines

@@ -97,7 +97,9 @@ def test_trials_are_runs_in_the_store_with_the_value_of_their_samples(store):
         # the same content by another route is the same run
         assert store.run(spec.run_id).status == "finished"
     assert feed.plan.record()["arms"][2]["name"] == "trial_0002"
-    assert f"trial {feed.study.best_trial.number}: avg" in "\n".join(best_lines(feed))
+    assert f"trial {feed.study.best_trial.number}: avg {100 * feed.study.best_value:.1f} %:" in "\n".join(
+        best_lines(feed)
+    )
 
 
 def test_a_search_goes_on_to_a_total_and_never_proposes_the_same_points_again(store):

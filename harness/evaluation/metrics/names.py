@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 import scipy
@@ -342,6 +342,7 @@ Equivalence = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]  # of pairs 
 Keys = Callable[[str], Collection[int]]  # of an answer: equal ones share a key, or one has none
 
 NO_ANSWER = -1
+_BLOCK_POWERS = 1_000_000  # numbers at a time
 _BLOCK_ROWS = 1024  # patterns per pass: keeps the [rows, points] products inside the cache
 
 
@@ -446,14 +447,17 @@ def _targets(votes: Votes) -> tuple[Ints, Ints, Ints]:
     return size_C[right_C], others_TR, problem_T
 
 
-def _integer_powers(base_L: Complexes, counts_U: Ints) -> Complexes:
-    """Base ** counts for whole counts, [U, L], by squaring: few products, so few roundings."""
-    result_UL = np.ones((len(counts_U), len(base_L)), dtype=np.complex128)
-    while counts_U.any():
-        odd = counts_U % 2 == 1
-        result_UL[odd] *= base_L
-        base_L, counts_U = base_L * base_L, counts_U // 2
-    return result_UL
+def _integer_powers(base_BL: Complexes, counts_C: Ints) -> Complexes:
+    """Base ** counts for whole counts, [C, B, L], by squaring: few products, so few roundings."""
+    result_CBL = np.ones((len(counts_C), *base_BL.shape), dtype=np.complex128)
+    while counts_C.any():
+        odd = counts_C % 2 == 1
+        result_CBL[odd] *= base_BL
+        base_BL, counts_C = base_BL * base_BL, counts_C // 2
+    return result_CBL
+
+
+_legendre = cache(np.polynomial.legendre.leggauss)
 
 
 def _win_probability(own_U: Ints, others_UR: Ints, n: int, k: int) -> Floats:
@@ -472,6 +476,8 @@ def _win_probability(own_U: Ints, others_UR: Ints, n: int, k: int) -> Floats:
     p = k / n
     sizes_D = np.unique(np.concatenate([own_U, others_UR.ravel(), [n]]))
     classes_UD = np.stack([(others_UR == size).sum(axis=1) for size in sizes_D], axis=1)
+    counts_C, power_UD = np.unique(classes_UD, return_inverse=True)
+    power_UD = power_UD.reshape(classes_UD.shape)  # NumPy 1 flattens it
     own_D = np.searchsorted(sizes_D, own_U)
     pmf: Floats = np.asarray(scipy.stats.binom.pmf(np.arange(n + 1), sizes_D[:, None], p))
     points = max(k, n - k) + 1  # no alias of x**k within degree n
@@ -491,12 +497,15 @@ def _win_probability(own_U: Ints, others_UR: Ints, n: int, k: int) -> Floats:
         small = n - own_U[:rows] - rivals_UB @ sizes_D[big]
         start_RL = (pmf[own_D[:rows], t, None] * (circle[t * index_L % points] * read_L)) * free_L ** small[:, None]
         ties = min(k // t - 1, int(rivals_UB.sum(axis=1).max(initial=0)))
-        nodes, weights = np.polynomial.legendre.leggauss(ties // 2 + 1)
+        big = big[rivals_UB.any(axis=0)]
+        parts = np.array_split(big, 1 + len(big) * len(counts_C) * len(index_L) // _BLOCK_POWERS)
+        nodes, weights = _legendre(ties // 2 + 1)
         for u, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
             product_RL = start_RL * weight
-            for column in np.flatnonzero(rivals_UB.any(axis=0)):
-                d = big[column]
-                product_RL *= _integer_powers(below_DL[d] + u * equal_DL[d], rivals_UB[:, column])
+            for part in parts:
+                powers_CBL = _integer_powers(below_DL[part] + u * equal_DL[part], counts_C)
+                for place, d in enumerate(part):
+                    product_RL *= powers_CBL[power_UD[:rows, d], place]
             win_U[:rows] += product_RL.real.sum(axis=1)
     probability_U: Floats = win_U / pmf[-1, k]
     return probability_U
