@@ -36,8 +36,8 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
 
 
 def the_map() -> dict[str, set[str]]:
-    """Room → the rooms it may import, as the map in CONTRIBUTING.md says; the rooms stand from the top of the house down."""
-    text = (ROOT / "CONTRIBUTING.md").read_text().partition("## The map")[2].partition("\n## ")[0]
+    """Room → the rooms it may import, as the map in harness/README.md says; the rooms stand from the top of the house down."""
+    text = (ROOT / "harness" / "README.md").read_text().partition("## The map")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \|[^|]*\| ([^|]*) \|$", text, flags=re.MULTILINE)
     return {room: set(re.findall(r"\w+", targets)) - {"nothing"} for room, targets in rows}
 
@@ -55,7 +55,7 @@ def test_every_room_says_what_lives_there_and_what_it_may_import(room: str) -> N
     sentence, _, rest = text.partition("May import:")
     assert len(sentence.strip()) > 20, f"{package}: say in one sentence what lives there"
     told = set(re.findall(r"\w+", rest.partition(".")[0])) - {"nothing", "of", "ours"}
-    assert told == the_map()[room], f"{package}/__init__.py and the map in CONTRIBUTING.md differ"
+    assert told == the_map()[room], f"{package}/__init__.py and the map in harness/README.md differ"
 
 
 def test_rooms_import_what_the_map_allows() -> None:
@@ -70,7 +70,7 @@ def test_rooms_import_what_the_map_allows() -> None:
     assert not offending, "\n".join(offending)
     used = {(source, target) for source, target in between}
     unused = [f"{source} → {t}" for source, targets in allowed.items() for t in targets if (source, t) not in used]
-    assert not unused, f"the map in CONTRIBUTING.md allows what nobody imports: {', '.join(unused)}"
+    assert not unused, f"the map in harness/README.md allows what nobody imports: {', '.join(unused)}"
 
 
 def test_the_map_goes_down_only() -> None:

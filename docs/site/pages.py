@@ -25,6 +25,7 @@ KEYS = "docs/keys.md"  # on the site alone: made from the code
 SOURCES = (
     "README.md",
     "CONTRIBUTING.md",
+    "harness/README.md",
     "CHANGELOG.md",
     "docs/**/*.md",
     "experiments/**/*.md",
