@@ -437,7 +437,7 @@ def _average_evaluations(rows: pd.DataFrame, evaluation_seed: str | None, notes:
     spread, (fewest, most) = math.sqrt(runs.var(ddof=1).mean()), runs.size().agg(["min", "max"])
     count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     varied = "" if math.isnan(spread) else f"; within a run they vary by {spread:.3g} (SD)"
-    notes.append(f"{evaluation_seed}: each run counts once, with the mean of its {count} evaluations{varied}")
+    notes.append(f"evaluations by {evaluation_seed}: a run counts once, with the mean of its {count}{varied}")
     first = rows.drop_duplicates(["group", "arm", "seed", "benchmark"])[["row"]].reset_index(drop=True)
     return runs.mean().reset_index().assign(row=first["row"])
 

@@ -167,9 +167,9 @@ def compare(
     level = comparison_level(len(others))
 
     def difference(side: Side, metric: str) -> Estimate:
-        pair = np.array([scores[side.name][metric], scores[first.name][metric]])
-        whole = metric != TOKENS and np.allclose(pair, np.round(pair))
-        estimate = paired_shares(*(pair > 0.5), level) if whole else _difference(*pair, level)
+        a_P, b_P = scores[side.name][metric], scores[first.name][metric]
+        whole = metric != TOKENS and all(np.allclose(one, np.round(one)) for one in (a_P, b_P))
+        estimate = paired_shares(a_P > 0.5, b_P > 0.5, level) if whole else _difference(a_P, b_P, level)
         return replace(estimate, margin=None if metric == TOKENS else margin, family=len(others))
 
     differences = {side.name: {metric: difference(side, metric) for metric in metrics} for side in others}
