@@ -21,7 +21,6 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from synthetic_store import replanned
 
-from analysis import save_figure
 from analysis.effects import Effect
 from analysis.figures.curves import (
     FIGURES,
@@ -30,7 +29,6 @@ from analysis.figures.curves import (
     training_figure,
 )
 from analysis.figures.drawing import (
-    PALETTE,
     Panel,
     Series,
     appearances,
@@ -60,13 +58,6 @@ def test_steps_without_an_update_keep_the_last_value_at_their_number_of_updates(
     assert series.x.tolist() == [0, 16, 32, 48]
     assert series.seed_y[:, :3].tolist() == [[1, 3, 4], [5, 6, 7]]
     assert series.mean.tolist() == [3, 4.5, 5.5, 8]
-
-
-@pytest.mark.parametrize("formats", ["jpg", ["pdf", "jpg"]])
-def test_another_format_of_a_figure_is_refused_by_name(tmp_path, formats):
-    with pytest.raises(ValueError, match=r"'jpg' is no list of figure formats; choose from \['pdf', 'svg', 'png'\]"):
-        save_figure(Figure(), tmp_path, "x", formats=formats)
-    assert not list(tmp_path.iterdir())
 
 
 def test_an_interpolated_mean_ends_where_a_seed_ends():
@@ -127,18 +118,6 @@ def test_k_curves_are_drawn_where_there_is_an_evaluation_before_rl(results):
     with figure_style("paper"):
         assert k_figure(results).axes[1].get_xticks().tolist() == [1, 2, 4, 8]
         assert k_figure(dataclasses.replace(results, before=results.before.iloc[:0])) is None
-
-
-def test_an_arm_has_one_colour_everywhere(results):
-    names = [arm.name for arm in results.experiment.plan.arms]
-    assert [one.colour for one in appearances(names).values()] == list(PALETTE[:4])
-    many = [str(i) for i in range(30)]
-    assert len(set(appearances(many).values())) == 30
-    with figure_style("paper"):
-        figure = training_figure(results.experiment, "entropy")
-    assert figure is not None
-    drawn = [line.get_color() for line in figure.axes[0].lines]
-    assert drawn == list(PALETTE[:4])
 
 
 def test_legend_never_covers_the_axes(results):

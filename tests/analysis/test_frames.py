@@ -12,7 +12,6 @@ from synthetic_store import build_store, loaded
 
 from analysis import frames
 from analysis.effects import EFFECTS, all_effects, effects_frame
-from analysis.report import write_frames
 from harness.store import layout
 
 PAGE = (Path(__file__).parents[2] / "docs" / "python.md").read_text()
@@ -66,15 +65,6 @@ def test_effects_have_the_numbers_of_the_tables(ladder_root):
     assert row["value"] == pytest.approx(alone.value)
     assert row["family"] == 3
     assert row["low"] < alone.low < alone.high < row["high"]
-
-
-def test_frames_are_written_as_csv_and_parquet(results, tmp_path):
-    write_frames(results, tmp_path)
-    pd.testing.assert_frame_equal(
-        pd.read_parquet(tmp_path / "scores.parquet"), results.experiment.scores, check_dtype=False
-    )
-    assert len(pd.read_csv(tmp_path / "steps.csv")) == len(results.experiment.steps)
-    assert list(pd.read_csv(tmp_path / "effects.csv").columns) == list(EFFECTS)
 
 
 def test_a_run_without_its_last_evaluation_is_not_scored_at_an_earlier_one(tmp_path):

@@ -39,7 +39,6 @@ from analysis.tables.table import (
     to_terminal,
 )
 from analysis.terminal import terminal_text
-from harness.experiment.plan import Plan, PlanError
 from harness.statistics.intervals import Estimate
 from harness.verify import MathVerifier
 
@@ -178,11 +177,6 @@ def test_tokens_to_target_interpolates_between_evaluations():
     assert tokens_to(cells, steps, 0.6) == pytest.approx(2000)
     assert tokens_to(cells, steps, 0.1) == 0.0
     assert math.isinf(tokens_to(cells, steps, 0.9))
-
-
-def test_a_broken_plan_says_what_is_missing():
-    with pytest.raises(PlanError, match="lacks 'arms'"):
-        Plan.read({"name": "x"})
 
 
 NASTY = Table(

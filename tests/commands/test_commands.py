@@ -10,6 +10,7 @@ import pytest
 import yaml
 from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
+from harness.cli import main
 from harness.commands import doctor
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
@@ -36,6 +37,17 @@ def test_plan_prints_the_configuration_that_each_arm_would_be_stored_with(store,
     assert told.count("# as without match=tokens, whose runs set the budget of the other arms") == GRID - 1
     grpo, dapo = yaml.safe_load_all(said("plan", "-m", "algorithm=grpo,dapo", "--cfg", here))
     assert (grpo["sampling"] != dapo["sampling"]) or (grpo["algorithm"] != dapo["algorithm"])
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_plan_has_a_block_an_arm_by_labels_and_short_keys_that_fits_a_terminal(width, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["plan", "experiment=dapo_ladder", f"runtime.results={tmp_path}"]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= width
+    assert "\n+ clip-higher  8 new\n" in text
+    assert "\n  clip_high: 0.2 → 0.28\n" in text
+    assert "against the base" not in text
 
 
 def test_plan_tells_status_cost_and_power_and_runs_nothing(store, said):
@@ -216,25 +228,6 @@ def test_clean_of_a_root_that_cannot_be_written_is_one_line(store, said, monkeyp
     monkeypatch.setattr("harness.commands.clean.remove_directory", refuse)
     told = said("clean", "--checkpoints", "--yes", f"runtime.results={store.root}", code=2)
     assert f"cannot write {store.root} (Read-only file system)" in told
-
-
-def test_run_retries_what_failed_and_nothing_else(store, launched, said, monkeypatch):
-    monkeypatch.setattr("harness.commands._experiment_run.write_answer", lambda *_, **__: None)
-    failed, *others = plan(store).specs
-    finish(store, failed, status="failed")
-    for spec in others:
-        finish(store, spec)
-    batches = []
-
-    def launch(work):
-        batches.append([spec.run_id for spec in work.specs])
-        run = store.run(failed.run_id)
-        run.write_manifest({**run.manifest(), "status": "finished"})
-        return Summary()
-
-    launched(launch)
-    assert f"1 finished, {len(others)} finished before" in said("run", *overrides(store))
-    assert batches == [[failed.run_id]]
 
 
 @pytest.mark.parametrize("outcome", ["finished", "failed"])

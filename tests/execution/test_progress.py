@@ -11,7 +11,7 @@ from sweep_support import spec
 
 from harness.execution.progress import LiveProgress, Snapshot, format_seconds, status_table
 from harness.store import ResultStore, layout
-from harness.store.reader import RunState, run_name, run_state, run_status, total_steps
+from harness.store.reader import RunState, run_state, run_status
 
 
 def running(step: int = 30, total: int | None = 100, phase: str = "") -> RunState:
@@ -42,13 +42,6 @@ def test_the_sweep_is_estimated_from_all_steps_left_and_the_summed_rate():
     assert snapshot.seconds_left is None
     snapshot.failed, snapshot.stopping = 1, True
     assert "1 failed, stopping" in snapshot.headline()
-
-
-def test_names_totals_and_times():
-    assert run_name("r", "a", 3, {"arm": "clip_higher"}) == "clip_higher seed 3"
-    assert run_name("r", "a", 3, {}) == "a seed 3"
-    assert (total_steps({"steps": "50"}), total_steps({})) == (50, None)
-    assert [format_seconds(value) for value in (None, 45, 720, 12_600)] == ["", "45 s", "12 min", "3.5 h"]
 
 
 def test_the_live_table_shows_runs_and_keeps_failures():
@@ -97,6 +90,19 @@ def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):
     assert "boom" in text
     assert "newer version" in text
     assert spec(3).run_id not in text
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_status_cuts_no_column_where_names_are_long(width: int) -> None:
+    arms = [f"+ clip-higher and more of the same {number} seed {number}" for number in range(2)]
+    states = [RunState("0" * 16, "running", name, 1, 12, 60, "", -0.493, 99.0) for name in arms]
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(status_table(states))
+    lines = stream.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert all(word in stream.getvalue() for word in ("left", "running", "12/60", "-0.493", "0" * 16, states[0].where))
+    assert format_seconds(states[0].seconds_left) in stream.getvalue()
+    assert "".join(arms[1].split()) in "".join("".join(line[18:].partition("running")[0].split()) for line in lines)
 
 
 def test_before_the_first_step_progress_says_what_a_run_does(tmp_path):

@@ -1,4 +1,4 @@
-"""Claims are declared whole, by one comparison in one metric, and their declaration is kept from the first run on."""
+"""Claims are declared whole, by one comparison in one metric; the first declaration is kept; `claim=all` runs every one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from harness import train
 from harness.configuration.compose import options
 from harness.experiment.claim import fingerprint, remember
 from harness.experiment.planning import declared_experiment, make_plan
@@ -52,3 +53,21 @@ def test_an_override_on_the_command_line_is_another_declaration_but_not_the_mach
 
     assert declared("optimizer.learning_rate=1e-3") != declared()
     assert declared("runtime.workers=1", "runtime.results=elsewhere") == declared()
+
+
+@pytest.mark.parametrize(("codes", "runs", "code"), [([0, 1, 0], 3, 1), ([0, 75, 0], 2, 75)])
+def test_every_claim_runs_until_one_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, codes: list[int], runs: int, code: int
+) -> None:
+    ran: list[list[str]] = []
+    whole = train.main
+
+    def one(arguments: list[str]) -> int:
+        ran.append(list(arguments))
+        return codes[len(ran) - 1]
+
+    names = options("claim")[:3]
+    monkeypatch.setattr(train, "options", lambda group: names)
+    monkeypatch.setattr(train, "main", one)
+    assert whole(["claim=all", "training.steps=5"]) == code
+    assert ran == [[f"claim={name}", "training.steps=5"] for name in names[:runs]]

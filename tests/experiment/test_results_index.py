@@ -1,4 +1,4 @@
-"""The README's counts and commands; every experiment and published folder in `results/README.md`; links; pages of the site."""
+"""The README's counts; every experiment and published folder in `results/README.md`; links; pages of the site."""
 
 from __future__ import annotations
 
@@ -72,10 +72,3 @@ def test_its_counts_are_those_of_the_claims() -> None:
     verdicts = claims["verdict"].value_counts()
     for count in (len(claims), verdicts["holds, replicated"], verdicts["reversed, replicated"]):
         assert re.search(rf"\b{count} (?:claims|hold|are reversed)", TEXT), count
-
-
-def test_its_commands_are_those_of_the_makefile() -> None:
-    targets = re.findall(r"\bmake (\w+)", TEXT)
-    assert {"ladder", "test"} <= set(targets)
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)

@@ -1,13 +1,20 @@
-"""Tables of documents that come from published results say what the results say."""
+"""Tables of documents that come from published results, and public tables, say what the results say."""
 
 from __future__ import annotations
 
 import runpy
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from tables import table as rows
+
+from analysis import judge
+from analysis.tables.table import cell_text
 
 ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "experiments" / "public_tables"
+PAGE = (FOLDER / "README.md").read_text()
 
 
 def test_the_table_of_sentences_is_that_of_the_claims() -> None:
@@ -25,3 +32,19 @@ def test_the_two_regimes_are_compared_by_the_published_seeds(capsys: pytest.Capt
     assert len(lines) == 6
     for line in lines:
         assert line.split("|", 2)[2] in page, line
+
+
+@rows(__file__, "commands", "table, options, numbers")
+def test_the_page_has_what_the_command_says(table, options, numbers):
+    main = judge(FOLDER / f"{table}.csv", **options).tables[0]
+    (column,) = (column for column in main.columns if column.key == "delta")
+    texts = [cell_text(row[column.key], column) for row in main.rows if column.key in row]
+    assert texts == [f"{number} {'not resolved' if '[−' in number else 'higher'}" for number in numbers]
+    assert all(number.replace("[+2.3, +5.6]", "pp, 95 % CI [2.3, 5.6]") in PAGE for number in numbers)
+
+
+def test_the_bootstrap_of_three_numbers_is_too_short():
+    scores = pd.read_csv(FOLDER / "xling_grpo.csv")
+    judged = judge(scores[scores["arm"].isin(["A3", "A4"])], baseline="A4", score="aime2024_maj8", margin=1)
+    third = judged.primary[0].shown_estimate
+    assert (third.value, third.low, third.high) == pytest.approx((5.556, -4.006, 15.117), abs=0.001)

@@ -108,9 +108,3 @@ def test_a_table_shows_the_best_known_systems_and_cuts_no_number(
     assert main([*call, "systems=all"]) == 0
     everything = capsys.readouterr().out
     assert all(name in everything for name in options("algorithm"))
-
-
-def test_numbers_in_exponent_notation_are_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["rewards=[1,1e-3]", "lengths=[2,3]", "value=1e-1", "systems=grpo", "format=json"]
-    assert main(["explain", *arguments]) == 0
-    assert '"reward": 0.001' in capsys.readouterr().out

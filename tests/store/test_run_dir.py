@@ -92,12 +92,6 @@ def test_numbers_that_json_has_no_word_for_come_back_as_nan(run):
         run.append_step({"step": 2, "loss": [1]})
 
 
-def test_no_steps_is_an_empty_frame_with_all_columns(run):
-    assert run.steps().empty
-    assert list(run.steps().columns) == list(METRICS)
-    assert run.last_step() is None
-
-
 def test_the_last_step_is_found_behind_lines_longer_than_the_window(run):
     run.append_step({"step": 1, "text": "a" * 30_000})
     run.append_step({"step": 2, "text": "b" * 30_000})
