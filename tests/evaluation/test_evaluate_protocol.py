@@ -16,12 +16,6 @@ from harness.store import RunDir
 PRESETS = [name for name in options("evaluation") if name != "testbed"]
 
 
-def test_the_default_protocol_is_the_one_of_the_issue() -> None:
-    evaluation = protocol_config(Request(["aime24"]), []).evaluation
-    assert (evaluation.samples_per_problem, evaluation.temperature, evaluation.top_p) == (32, 1.0, 0.7)
-    assert list(evaluation.benchmarks) == ["aime24"]
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_preset_lists_its_papers_benchmarks_under_one_template(preset: str) -> None:
     config = protocol_config(Request(overrides=[f"evaluation={preset}"]), [])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 import scipy.stats
 from small_runs import SMALL
@@ -18,7 +17,7 @@ from harness.evaluation import regime
 from harness.evaluation.regime import Regime, regime_key, regimes
 from harness.experiment.planning import make_plan
 from harness.experiment.power import SEED_SPREADS, half_width_lines
-from harness.statistics.intervals import comparison_level, half_width, mean_interval
+from harness.statistics.intervals import comparison_level, half_width
 from harness.statistics.sequential import design_levels
 from harness.store import ResultStore
 
@@ -84,12 +83,6 @@ def test_arms_that_ask_alike_are_asked_once() -> None:
     assert regime_key(grpo) == regime_key(dapo) != regime_key(long)
     with pytest.raises(ConfigError, match=r"sampling\.top_k=5"):
         regime_key(compose_run([*SMALL, "sampling.top_k=5", "algorithm.engine_correction.old_log_probs=recomputed"]))
-
-
-def test_a_half_width_is_that_of_the_interval() -> None:
-    values = np.array([1.0, 2.0, 4.0, 9.0])
-    interval = mean_interval(values, 0.99)
-    assert half_width(values.std(ddof=1), 4, 0.99) == pytest.approx(interval.high - interval.value)
 
 
 def test_the_expected_interval_adds_evaluation_and_seeds() -> None:
