@@ -8,31 +8,33 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from analysis import headline
 from analysis.declared import AT_BUDGET, INTERACTIONS, MAIN, NO_COMPARISON, FollowedComparison, wanted_seeds
-from analysis.engagement import Engagement
 from analysis.frames import load_plan
-from analysis.headline import Row, Wording, capital, count_word, short_name
+from analysis.headline import Wording, capital, count_word, short_name
+from analysis.line import Line
 from analysis.results import Results, results_of
-from analysis.tables.table import Column, Table, cell_text, number_text, to_markdown
+from analysis.tables.spending import Unequal, at_equal_tokens, equal_what, spent_table, unequal_pairs
+from analysis.tables.table import Column, Table, cell_text, to_markdown
 from analysis.tables.tuning import tuning_sentences
 from analysis.tables.words import (
+    budget_notes,
     collapse_warnings,
+    declared_notes,
     grader_warnings,
     interval_name,
     metric_name,
     seeds_text,
     short_batch_notes,
     survey_text,
-    unspent_notes,
     untrained_notes,
 )
 from harness.configuration.numbers import format_count
-from harness.evaluation.metrics.names import LOWER, Metric, nothing_to_learn
-from harness.experiment.claim import declared_late
+from harness.evaluation.metrics.names import Metric, nothing_to_learn
+from harness.experiment.as_declared import declarations, declared_line
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate, Finding, finding
 from harness.store import ResultStore
@@ -42,37 +44,6 @@ _ROW_NOUNS = {
     "cumulative": ("step", "added to the arm before"), "one_factor": ("change", "change to the base"),
     "factorial": ("patch", "effect of"),
 }  # fmt: skip
-_COSTLY = 1.5  # times the generated tokens beyond which a comparison at equal steps has to be read with them
-
-
-@dataclass(frozen=True)
-class Line(Row):
-    """A row of the answer: a comparison with what it touched, and the tokens a run of the arm and of its reference generates."""
-
-    engagement: Engagement = field(default_factory=Engagement)
-    tokens: tuple[float, float] = (math.nan, math.nan)
-    so_far: bool = False
-
-    @property
-    def verdict(self) -> str:
-        """The verdict; ``higher so far`` where runs go on and nothing corrects for looking before their end."""
-        return super().verdict + " so far" * (self.so_far and self.known)
-
-    @property
-    def touched(self) -> str:
-        """What of the data the difference touched; empty where nothing is known."""
-        return self.engagement.text(self.estimate.resolved)
-
-    @property
-    def is_better(self) -> bool:
-        """Whether the difference is one to the better of the metric."""
-        return (self.estimate.value > 0) is not (self.metric.better == LOWER)
-
-    @property
-    def ratio(self) -> float:
-        """Generated tokens of the arm over those of its reference, NaN where a run tells none."""
-        own, reference = self.tokens
-        return own / reference if own and reference else math.nan
 
 
 @dataclass(frozen=True)
@@ -84,6 +55,7 @@ class Answer:
         small: sentences for small type: the intervals of what the headline names, and the margin.
         caveats: what the headline must not be read without, the gravest first.
         head: of the column of names. lines: one a comparison. foot: what the arms are compared with, in numbers; may be empty.
+        spent: what a run of each arm takes, where that is known and said.
     """
 
     headline: list[str]
@@ -92,6 +64,7 @@ class Answer:
     head: str
     lines: list[Line]
     foot: str
+    spent: Table | None = None
 
     @property
     def sentences(self) -> list[str]:
@@ -101,9 +74,10 @@ class Answer:
     @property
     def markdown(self) -> str:
         """The answer as a part of a Markdown file."""
-        table = to_markdown(self.table).partition("\n\n")[2] if self.lines else ""
+        tables = [to_markdown(table).partition("\n\n")[2] for table in ([self.table] if self.lines else [])]
         caveats = "\n>\n".join(f"> {caveat}" for caveat in self.caveats)
-        parts = (f"**{' '.join(self.headline)}**", " ".join(self.small), caveats, table, self.foot)
+        spent = to_markdown(self.spent).partition("\n\n")[2] if self.spent else ""
+        parts = (f"**{' '.join(self.headline)}**", " ".join(self.small), caveats, *tables, self.foot, spent)
         return "\n\n".join(filter(None, parts))
 
     @property
@@ -125,31 +99,50 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
     plan, metric = results.experiment.plan, results.metric
     is_provisional = so_far and results.experiment.unfinished
     lines = [replace(line, so_far=is_provisional and not plan.looks) for line in _lines(results)]
-    known_lines = [line for line in lines if line.known]
+    known_lines, unequal = [line for line in lines if line.known], unequal_pairs(results)
     total, named_rows = _total(results) if known_lines else None, headline.named_rows(known_lines)
-    sentences = headline.sentences(known_lines, _wording(plan)) if known_lines else [_explain_nothing(results)]
+    wording = _wording(results, known_lines)
+    sentences = headline.sentences(known_lines, wording) or [wording.first(_explain_nothing(results))]
+    at_tokens, curve_note = _at_equal_tokens(results, known_lines, named_rows, unequal)
+    sentences[1:1] = at_tokens
     if (word := finding_of(results)) is not None:
         sentences.insert(0, f"{capital(word)}: the claim expects {_EXPECTED[str(plan.expects)]}.")
     if total is not None:
         bound = f", {total.bound}" * bool(total.bound) if total.estimate.resolved else f", {total.verdict}"
         sentences.append(f"{capital(total.name)}: {total.points}{f' {metric.unit}' * (not named_rows)}{bound}.")
-    if not results.about_score:
-        title, first = metric_name(results), sentences[0]
-        title = title if "@" in title or "_" in title else title[:1].upper() + title[1:]
-        initial = first[:1].lower() if first.startswith(("No ", "All ", "One ", "Nothing ")) else first[:1]
-        sentences[0] = f"{title}: {initial}{first[1:]}"
     count = sum(one.next_look is not None for one in results.looks)
     if count and known_lines:
         sentences.append(f"{capital(count_word(count))} of {count_word(len(lines))} comparisons wait for more seeds.")
-    caveats = _caveats(known_lines, plan)
+    caveats = _caveats(known_lines, plan, unequal)
     if is_provisional and known_lines:
         correction = "intervals allow for every declared look."
         no_correction = "intervals are not corrected for looking before the end, so words may change."
         caveats = [f"{capital(results.experiment.provisional)}: {correction if plan.looks else no_correction}"]
     # Where nothing has finished the headline says so.
     table_lines = lines if any(line.verdict != _WAITS for line in lines) else []
-    small = _small_print(results, known_lines, named_rows)
-    return Answer(sentences, small, caveats, _head(plan), table_lines, _foot(results, total))
+    small = [*_small_print(results, known_lines, named_rows), *curve_note]
+    spent = spent_table(results) if table_lines and metric == plan.metrics[0] else None
+    caveats = [*declared_notes(results.experiment), *caveats]
+    return Answer(sentences, small, caveats, _head(results), table_lines, _foot(results, total), spent)
+
+
+def _at_equal_tokens(
+    results: Results, lines: Sequence[Line], named: Sequence[Line], unequal: Sequence[Unequal]
+) -> tuple[list[str], list[str]]:
+    """The difference at the tokens of the smaller arm, and how it was read: of the comparisons that are named the most unequal one."""
+    pairs = {pair.arm.name: pair for pair in unequal if "tokens" in pair.means}
+    by_arm = {line.arm: line for line in named or lines if not line.untested}
+    line = next((by_arm[arm] for arm in pairs if arm in by_arm), None)
+    if line is None:  # effects are of several arms
+        note = "At equal tokens effects cannot be read off the curves: run match=tokens."
+        return [], [note] * bool(pairs and "" in by_arm)
+    estimate, name = at_equal_tokens(results, pairs[line.arm], line.estimate), short_name(line.name)
+    if estimate is None:
+        return [], [f"At equal tokens {name} cannot be read off the curves: no evaluation lies between."]
+    row, name = replace(line, estimate=estimate), "it" if [*named] == [line] else name
+    interval = f" ({row.interval})" * bool(row.interval)
+    note = "At equal tokens: at those of the smaller arm, linear between stored evaluations, at the level of the declared interval."
+    return [f"At equal tokens {name} is {row.with_unit}{interval}, {row.verdict}."], [note]
 
 
 _EXPECTED = {
@@ -188,10 +181,7 @@ def warnings_of(results: Results) -> list[str]:
     """What the answer has to be read with: nothing to learn or learned, collapsed seeds, and what the second grader does not confirm."""
     problem = nothing_to_learn(results.before_rl("avg"), f"on {results.experiment.plan.benchmark}")
     first = [f"Before RL {problem}."] if problem else []
-    plan, store = results.experiment.plan, results.experiment.store
-    if plan.claim and store is not None and declared_late(store, plan.name, plan.declaration):
-        first.append("Declared after the fact: the claim's declaration is another one than before its first run.")
-    notes = [*untrained_notes(results.experiment), *unspent_notes(results.experiment)]
+    notes = [*untrained_notes(results.experiment), *budget_notes(results.experiment)]
     return [
         *first,
         *notes,
@@ -201,11 +191,14 @@ def warnings_of(results: Results) -> list[str]:
     ]
 
 
-def _wording(plan: Plan) -> Wording:
+def _wording(results: Results, lines: Sequence[Line] = ()) -> Wording:
+    """How comparisons are spoken of; before the first stand the metric, unless it is the score alone, and what arms took alike."""
+    plan, title = results.experiment.plan, "" if results.about_score else f"{metric_name(results)}:"
+    opening = f"{title} {equal_what(results) * any(line.estimate.seeds > 1 for line in lines)}".strip()
     references = {reference.label for reference in plan.references}
     alone = plan.design not in ("cumulative", "factorial") and len(references) == 1
     identifiers = all(arm.label == arm.name for arm in plan.arms)  # names of a configuration stay as they are spelled
-    return Wording(_row_nouns(plan)[0], short_name(references.pop()) if alone else "", identifiers)
+    return Wording(_row_nouns(plan)[0], short_name(references.pop()) if alone else "", identifiers, opening)
 
 
 def _row_nouns(plan: Plan) -> tuple[str, str]:
@@ -226,12 +219,11 @@ def _lines(results: Results) -> list[Line]:
     for arm, reference in plan.comparisons:
         suffix = f" against {short_name(reference.label)}" if several else ""
         delta, pair = results.declared[arm.name], (arm, reference)
-        tokens = [results.mean(each, "train_generated_tokens_total").value for each in pair]
         if math.isnan(delta.value) and not delta.absent:
             lacks_value = results.metric != plan.score and all(results.scores(each, "avg") for each in pair)
             delta = replace(delta, absent=f"a finished run has no {metric_name(results)}" if lacks_value else _WAITS)
         name = arm.plain_label + suffix
-        lines.append(Line(name, delta, results.metric, engagements[arm.name], (tokens[0], tokens[1])))
+        lines.append(Line(name, delta, results.metric, engagements[arm.name], arm.name))
     return lines
 
 
@@ -239,12 +231,12 @@ def _explain_nothing(results: Results) -> str:
     plan, runs = results.experiment.plan, results.experiment.runs
     if not plan.comparisons:
         if len(plan.arms) == 1:
-            return "Nothing is compared: there is one arm."
-        return f"Nothing is compared: the arms are listed, and design={plan.design} makes its own."
+            return "nothing is compared: there is one arm."
+        return f"nothing is compared: the arms are listed, and design={plan.design} makes its own."
     if not plan.about_score and any(results.scores(arm, "avg") for arm in plan.arms):
-        return "Nothing to compare: no two arms have finished runs with a value."
+        return "nothing to compare: no two arms have finished runs with a value."
     finished_count = len(results.experiment.finished_runs)
-    return f"Nothing to compare yet: {finished_count} of {len(runs)} runs {'has' if finished_count == 1 else 'have'} finished."
+    return f"nothing to compare yet: {finished_count} of {len(runs)} runs {'has' if finished_count == 1 else 'have'} finished."
 
 
 def _total(results: Results) -> Line | None:
@@ -258,7 +250,7 @@ def _total(results: Results) -> Line | None:
     return line if line.known else None
 
 
-def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[Row]) -> list[str]:
+def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[Line]) -> list[str]:
     """The intervals of what the headline names, what holds together, the margin, and what else these intervals depend on."""
     if not lines:
         return []
@@ -270,7 +262,7 @@ def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[R
     if families[-1] > 1:
         counts = " and those of the ".join(map(count_word, families))
         sentences.append(f"The intervals of the {counts} comparisons hold together at 95 %.")
-    if margin is not None:
+    if margin is not None and not any("the margin" in note for note in declared_notes(results.experiment)):
         sentences.append(f"A difference within {margin:g} {results.metric.unit} was declared not to matter.")
     return [*sentences, *_dependences(results)]
 
@@ -278,7 +270,9 @@ def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[R
 def _dependences(results: Results) -> list[str]:
     """What intervals and values depend on beside their seeds: looks, arms that have not finished, shared base policies."""
     plan, experiment = results.experiment.plan, results.experiment
-    sentences = tuning_sentences(plan)
+    sentences, store = tuning_sentences(plan), experiment.store
+    if store is not None and any(entry["finished"] for entry in declarations(store, plan.name)[:1]):
+        sentences.append(f"{capital(declared_line(store, plan.name))}.")
     if any(one.next_look for one in results.looks):
         sentences.append("This is an interim look.")
     if any(one.settled and one.newest.resolved and one.newest.seeds < plan.looks[-1] for one in results.looks):
@@ -292,30 +286,22 @@ def _dependences(results: Results) -> list[str]:
     return sentences
 
 
-def _caveats(lines: Sequence[Line], plan: Plan) -> list[str]:
-    """What the headline must not be read without: too few seeds, unequal tokens, a mechanism that was hardly used; the gravest first."""
+def _caveats(lines: Sequence[Line], plan: Plan, unequal: Sequence[Unequal]) -> list[str]:
+    """What the headline must not be read without: too few seeds, and what the arms have unequal; the gravest first."""
     caveats = []
     if survey := survey_text([line.estimate for line in lines], plan):
         caveats.append(f"But {survey}")
-    resolved_lines = [line for line in lines if line.estimate.resolved and not math.isnan(line.ratio)]
-    costly_lines = [one for one in resolved_lines if (one.ratio if one.is_better else 1 / one.ratio) > _COSTLY]
-    if costly_lines:
-        costliest = max(costly_lines, key=lambda line: abs(math.log(line.ratio)))
-        own, reference = (f"{number_text(count / 1000, 0)}k" for count in costliest.tokens)
-        text = f"{costliest.ratio:.1f} times the tokens: {own} against {reference} a run."
-        subject = "it" if len(resolved_lines) == 1 else short_name(costliest.name)
-        caveats.append(f"But {subject} {'costs' if costliest.ratio > 1 else 'had only'} {text}")
-    idle_lines = [line for line in lines if line.engagement.hardly and not line.estimate.resolved]
-    if idle_lines:
-        others = f" and {count_word(len(idle_lines) - 1)} more were" if len(idle_lines) > 1 else " was"
-        extent = idle_lines[0].engagement.text(resolved=True)
-        caveats.append(f"But {short_name(idle_lines[0].name)}{others} hardly engaged: it touched {extent}.")
+    if unequal and lines:
+        first, *others = unequal
+        arm, reference = (short_name(one.plain_label) for one in (first.arm, first.reference))
+        more = f"; {count_word(len(others))} more differ by over a tenth" * bool(others)
+        caveats.append(f"But {arm}, against {reference}, took {first.text}{more}.")
     return caveats
 
 
-def _head(plan: Plan) -> str:
-    against = _wording(plan).against
-    return _row_nouns(plan)[1] or (f"against {against}" if against else "comparison")
+def _head(results: Results) -> str:
+    against = _wording(results).against
+    return _row_nouns(results.experiment.plan)[1] or (f"against {against}" if against else "comparison")
 
 
 def _foot(results: Results, total: Line | None) -> str:
@@ -327,7 +313,7 @@ def _foot(results: Results, total: Line | None) -> str:
         return ""
     unit = f" {metric.percent.strip() or metric.unit}".rstrip()
     value, _, interval = cell_text(mean, column).partition(" [")
-    text = f"{_wording(plan).begin(base.label)}: {value}{unit}{f' [{interval}' if interval else ''}"
+    text = f"{_wording(results).begin(base.label)}: {value}{unit}{f' [{interval}' if interval else ''}"
     text += f"; before training {cell_text(mean_before, column)}{unit}." if mean_before is not None else "."
     if total is None or not total.interval:
         return text
@@ -338,7 +324,7 @@ def describe(delta: Estimate, metric: Metric) -> str:
     """``+3.6 points (95 % interval +2.3 to +4.9, 5 seeds), higher``; *simultaneous* for one of several."""
     if delta.absent:
         return f"no comparison, {delta.absent}"
-    row, word = Row("", delta, metric), delta.words(metric.scale, metric.unit)
+    row, word = Line("", delta, metric), delta.words(metric.scale, metric.unit)
     if not row.interval:
         return f"{row.with_unit} ({format_count(delta.seeds, 'seed')}), {word}"
     return f"{row.with_unit} ({interval_name([delta])} {row.interval}, {delta.seeds} seeds), {word}"

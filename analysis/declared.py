@@ -134,6 +134,7 @@ def _follow(
         method = f"repeated {'Welch ' * ('Welch' in look.method)}t interval"
         entry = replace(look, p_value=math.nan, adjusted_p=math.nan, family=family, method=method)
         closed = is_settled(look, plan.expects)
+        entry = results.experiment.engagements[arm.name].judged(entry)
         comparison = replace(comparison, looks=(*comparison.looks, entry), settled=closed)
         if closed:
             break

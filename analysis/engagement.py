@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from harness.engagement.measure import Measure
+from harness.statistics.intervals import Estimate, Verdict
+
+
+class Untested(Estimate):
+    """A difference that is not resolved, of a mechanism that hardly acted: whatever its interval, it says nothing of the mechanism."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Nothing is known, however small the difference is."""
+        return Verdict.NOT_RESOLVED
+
+    def words(self, scale: float = 1.0, unit: str = "") -> str:
+        """``not tested``."""
+        return "not tested"
 
 
 @dataclass(frozen=True)
@@ -24,6 +38,12 @@ class Engagement:
     def known(self) -> bool:
         """Say if any run tells anything; runs from before these measures do not."""
         return not all(map(math.isnan, self.values))
+
+    def judged(self, estimate: Estimate) -> Estimate:
+        """The estimate of the difference, or the same as one that tests nothing; one whose sign is known came from somewhere."""
+        if not (self.hardly and self.known) or estimate.resolved or estimate.seeds < 2:
+            return estimate
+        return Untested(**{item.name: getattr(estimate, item.name) for item in fields(estimate)})
 
     def text(self, resolved: bool = False) -> str:
         """``14 % of responses``, each mechanism of several by its name; beside a resolved difference none is called hardly engaged."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,6 +24,7 @@ RUNS = (
     "arm", "seed", "run_id", "status", "error", "base_policy", "tokens", "seconds", "code", "packages", "device", "versions",
 )  # fmt: skip
 STEPS = ("arm", "seed", "run_id", "step")
+SPENT = ("steps", "updates", "tokens", "seconds")
 SCORES = ("arm", "seed", "run_id", "benchmark", "cap", "step", "metric", "value")
 SAMPLES = (
     "arm", "seed", "run_id", "benchmark", "step", "cap", "problem_id", "sample_index", "correct", "answer", "tokens",
@@ -93,6 +95,29 @@ class Frames:
             if (log := self.training.get(tuple(key))) is not None:
                 logs.setdefault(key[1], {})[seed] = log
         return logs
+
+    @cached_property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Arm to the configuration of one of its finished runs; one that cannot be read is left out, which is said elsewhere."""
+        found: dict[str, dict[str, Any]] = {}
+        for run in records(self.finished_runs.drop_duplicates("arm")) if self.store is not None else ():
+            with suppress(StoreError):
+                found[run["arm"]] = self.store.run(run["run_id"]).settings()
+        return found
+
+    @cached_property
+    def spent(self) -> pd.DataFrame:
+        """What each finished run took: arm, seed, run_id, steps, updates, generated tokens, and seconds without evaluations."""
+        logged = ["updates", "generated_tokens_total", "seconds_total", "seconds_evaluate"]
+        steps = self.steps.reindex(columns=[*STEPS, *logged]).sort_values("step", kind="stable")
+        steps = steps.drop_duplicates(["arm", "run_id", "step"], keep="last")
+        keys = [steps["arm"], steps["run_id"]]
+        training = steps["seconds_total"].astype(np.float64) - steps["seconds_evaluate"].astype(np.float64).fillna(0)
+        steps["seconds"] = training.groupby(keys).transform("sum", min_count=1)
+        last = steps.groupby(["arm", "run_id"]).tail(1)
+        last = last.rename(columns={"step": "steps", "generated_tokens_total": "tokens"})[["arm", "run_id", *SPENT]]
+        runs = self.finished_runs[["arm", "seed", "run_id"]].merge(last, on=["arm", "run_id"])
+        return runs.astype(dict.fromkeys(SPENT, np.float64))
 
     @cached_property
     def collapses(self) -> set[tuple[str, int]]:

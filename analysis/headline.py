@@ -2,68 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.tables.table import bounds_text, number_text
+from analysis.line import Line
 from harness.evaluation.metrics.names import HIGHER, LOWER, Metric
-from harness.statistics.intervals import Estimate, Verdict
+from harness.statistics.intervals import Verdict
 
 UP, DOWN = (Verdict.HIGHER, Verdict.HIGHER_INSIDE), (Verdict.LOWER, Verdict.LOWER_INSIDE)
 MOST_WORDS = 25
 _LISTED = 3  # comparisons that one sentence names; of more of them it names the largest
+_LISTED_WORDS = 13
 _NAME, _NAME_WORDS = 60, 8  # characters and words of a name in a sentence
 _NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One comparison: its name in a sentence, and its estimate in the stored unit of the metric."""
-
-    name: str
-    estimate: Estimate
-    metric: Metric
-
-    @property
-    def known(self) -> bool:
-        """True where there is a value."""
-        return not math.isnan(self.estimate.value)
-
-    @property
-    def points(self) -> str:
-        """``+3.6``, or a dash."""
-        metric = self.metric
-        return number_text(metric.scale * self.estimate.value, metric.digits, signed=True) if self.known else "–"
-
-    @property
-    def with_unit(self) -> str:
-        """``+3.6 points``."""
-        return f"{self.points} {self.metric.unit}".rstrip()
-
-    @property
-    def interval(self) -> str:
-        """``+2.3 to +4.9``; empty where there is none."""
-        if math.isnan(self.estimate.low):
-            return ""
-        return " to ".join(bounds_text(self.estimate, self.metric.digits, scale=self.metric.scale))
-
-    @property
-    def verdict(self) -> str:
-        """``equivalent within 3``, or why there is no comparison."""
-        return self.estimate.words(self.metric.scale) if self.known else self.estimate.absent or "no comparison"
-
-    @property
-    def bound(self) -> str:
-        """The margin as shown where the difference is shown to lie inside it: ``less than 3``."""
-        estimate = self.estimate
-        return f"less than {self.margin}" if estimate.resolved and estimate.inside_margin else ""
-
-    @property
-    def margin(self) -> str:
-        """The margin as shown; 0 where there is none."""
-        return f"{self.metric.scale * (self.estimate.margin or 0.0):g}"
+_OWN_WORDS = ("no", "all", "both", "one", "none", "neither", "nothing")  # that begin a sentence and are no name
 
 
 @dataclass(frozen=True)
@@ -71,34 +24,37 @@ class Wording:
     """How comparisons are spoken of.
 
     ``noun`` is what a row is (step, arm), ``against`` what all of them are compared with, if one arm is; ``identifiers``: names stay as
-    they are at the beginning of a sentence.
+    they are at the beginning of a sentence; ``opening`` stands before the first one: ``avg@32: at equal steps``.
     """
 
     noun: str = "arm"
     against: str = ""
     identifiers: bool = False
+    opening: str = ""
 
     @property
     def plural(self) -> str:
         """The noun for several rows."""
         return f"{self.noun}es" if self.noun.endswith("ch") else f"{self.noun}s"
 
-    def begin(self, name: str) -> str:
-        """A name at the beginning of a sentence."""
-        return name if self.identifiers else capital(name)
+    def begin(self, text: str) -> str:
+        """A text at the beginning of a sentence."""
+        return text if self.identifiers and text.partition(" ")[0] not in _OWN_WORDS else capital(text)
+
+    def first(self, text: str) -> str:
+        """A text as the first sentence, behind the opening."""
+        return f"{capital(self.opening)} {text}" if self.opening else self.begin(text)
 
     def verbs(self, metric: Metric) -> tuple[str, str, str]:
         """What a difference above, below and on any side of zero does; without a better direction only that it raises or lowers."""
-        than = f" than {self.against}" if self.against else ""
+        than = f" than {self.against}" * bool(self.against)
+        words = ("do better", "do worse", "do better or worse") if than else ("help", "hurt", "help or hurt")
         if metric.better not in (HIGHER, LOWER):
-            return (
-                ("be higher", "be lower", "be higher or lower")
-                if than
-                else ("raise it", "lower it", "raise or lower it")
-            )
-        good, bad = ("do better", "do worse") if than else ("help", "hurt")
-        up, down = (good, bad) if metric.better == HIGHER else (bad, good)
-        return up + than, down + than, ("do better or worse" if than else "help or hurt") + than
+            plain = ("raise it", "lower it", "raise or lower it")
+            words = ("be higher", "be lower", "be higher or lower") if than else plain
+        elif metric.better == LOWER:
+            words = (words[1], words[0], words[2])
+        return words[0] + than, words[1] + than, words[2] + than
 
 
 def count_word(number: int) -> str:
@@ -124,71 +80,87 @@ def short_name(name: str) -> str:
     return " ".join(words if len(words) <= _NAME_WORDS else [*words[: _NAME_WORDS - 1], "…"])
 
 
-def named_rows(rows: Sequence[Row]) -> list[Row]:
+def named_rows(rows: Sequence[Line]) -> list[Line]:
     """The rows that `sentences` names: those shown to differ, the largest difference first; of many on one side only that."""
-    sides = [_side(rows, verdicts) for verdicts in (UP, DOWN)]
-    return [row for side in sides for row in (side if _list(side) else side[:1])]
+    return [row for side in _sides(rows) for row in (side if _list(side) else side[:1])]
 
 
-def sentences(rows: Sequence[Row], wording: Wording) -> list[str]:
-    """Say which of the rows are shown to differ from zero; where none is, what is equivalent and what is not resolved."""
+def sentences(rows: Sequence[Line], wording: Wording) -> list[str]:
+    """Say which of the rows are shown to differ from zero, else what is equivalent or not resolved; and what was not tested."""
     rows = [row for row in rows if row.known]
+    tested, untested = ([row for row in rows if bool(row.untested) is side] for side in (False, True))
     if not rows:
         return []
-    up, down, either = wording.verbs(rows[0].metric)
-    texts = [
-        _side_sentence(_side(rows, verdicts), verb, len(rows), wording) for verdicts, verb in ((UP, up), (DOWN, down))
-    ]
-    return [text for text in texts if text] or _no_difference_sentences(rows, wording, either)
+    *verbs, either = wording.verbs(rows[0].metric)
+    texts = [_side_text(side, verb, len(rows), wording) for side, verb in zip(_sides(rows), verbs, strict=True) if side]
+    texts = texts or (_no_difference(tested, wording, either, " tested" * bool(untested)) if tested else [])
+    texts += [_untested_text(untested, len(rows), wording)] if untested else []
+    return [f"{text}." for text in (wording.first(texts[0]), *map(wording.begin, texts[1:]))]
 
 
-def _side(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> list[Row]:
-    side = [row for row in rows if row.known and row.estimate.verdict in verdicts]
-    return sorted(side, key=lambda row: -abs(row.estimate.value))
+def _sides(rows: Sequence[Line]) -> list[list[Line]]:
+    sides = ([row for row in rows if row.known and row.estimate.verdict in verdicts] for verdicts in (UP, DOWN))
+    return [sorted(side, key=lambda row: -abs(row.estimate.value)) for side in sides]
 
 
-def _side_sentence(side: Sequence[Row], verb: str, count: int, wording: Wording) -> str:
-    if len(side) > 1 and (text := _list(side)):
-        return f"{wording.begin(text)} are shown to {verb}."
-    if not side:
-        return ""
-    first = side[0]
-    name = short_name(first.name)
-    if len(side) > 1:
-        return f"{len(side)} of {count} {wording.plural} are shown to {verb}, most of all {name}: {first.with_unit}."
-    begin = f"{wording.begin(name)} is {f'the only {wording.noun} ' * (count > 1)}shown to"
-    bound = f", but by {first.bound} {first.metric.unit}".rstrip() * bool(first.bound)
-    sentence = f"{begin} {verb}{bound}: {first.with_unit}."
-    return (
-        sentence
-        if len(sentence.split()) <= MOST_WORDS
-        else f"{begin} {verb.partition(' than ')[0]}: {first.with_unit}."
-    )
+def _fitting(*texts: str) -> str:
+    """The first text that is short enough, with an opening of four words, else the last one."""
+    return next((text for text in texts if len(text.split()) <= MOST_WORDS - 4), texts[-1])
 
 
-def _list(side: Sequence[Row]) -> str:
+def _side_text(side: Sequence[Line], verb: str, count: int, wording: Wording) -> str:
+    first, short_verb = side[0], verb.partition(" than ")[0]
+    name, value = short_name(first.name), first.with_unit
+    if len(side) == 1:
+        begin = f"{name} is {f'the only {wording.noun} ' * (count > 1)}shown to"
+        bound = f", but by {first.bound} {first.metric.unit}".rstrip() * bool(first.bound)
+        return _fitting(f"{begin} {verb}{bound}: {value}", f"{begin} {short_verb}: {value}")
+    if listed := _list(side):
+        return _fitting(f"{listed} are shown to {verb}", f"{listed} are shown to {short_verb}")
+    begin = f"{len(side)} of {count} {wording.plural} are shown to"
+    return _fitting(*(f"{begin} {one}, most of all {name}: {value}" for one in (verb, short_verb)))
+
+
+def _list(side: Sequence[Line]) -> str:
     """``A (+3.1 points) and B (+0.9, less than 3)``; empty where they are too many or their names too long for a sentence."""
     numbers = [", ".join(filter(None, [row.with_unit if row is side[0] else row.points, row.bound])) for row in side]
-    *texts, last = [f"{short_name(row.name)} ({number})" for row, number in zip(side, numbers, strict=True)] or [""]
-    text = f"{', '.join(texts)} and {last}" if texts else last
-    return text if len(side) <= _LISTED and len(text.split()) <= MOST_WORDS - 12 else ""
+    return _joined([f"{short_name(row.name)} ({number})" for row, number in zip(side, numbers, strict=True)])
 
 
-def _no_difference_sentences(rows: Sequence[Row], wording: Wording, either: str) -> list[str]:
+def _joined(texts: Sequence[str]) -> str:
+    *others, last = texts or [""]
+    text = f"{', '.join(others)} and {last}" if others else last
+    return text if len(texts) <= _LISTED and len(text.split()) <= _LISTED_WORDS else ""
+
+
+def _no_difference(rows: Sequence[Line], wording: Wording, either: str, tested: str) -> list[str]:
     count, noun, first = len(rows), wording.noun, rows[0]
     same = sum(row.estimate.verdict is Verdict.EQUIVALENT for row in rows)
     margin = f"within {first.margin} {first.metric.unit}".rstrip()
     if all(row.estimate.seeds < 2 for row in rows):
-        return [f"One seed cannot show what {'this' if count == 1 else 'any'} {noun} does: at least two are needed."]
+        return [f"one seed cannot show what {'this' if count == 1 else 'any'} {noun} does: at least two are needed"]
     if count == 1:
         target = f" to {wording.against}" * bool(wording.against)
         outcome = f"equivalent{target} {margin}: {first.with_unit}"
         unclear = f"not shown to {either}: {first.with_unit}, not resolved"
-        return [f"{wording.begin(short_name(first.name))} is {outcome if same else unclear}."]
+        return [f"{short_name(first.name)} is {outcome if same else unclear}"]
     if same == count:
-        return [f"{'Both' if count == 2 else f'All {count_word(count)}'} {wording.plural} are equivalent {margin}."]
+        return [
+            f"{'both' if count == 2 else f'all {count_word(count)}'}{tested} {wording.plural} are equivalent {margin}"
+        ]
+    nothing = f"no {noun} is shown to {either}"
     if not same:
-        subject = "Neither" if count == 2 else f"None of the {count_word(count)}"
-        return [f"No {noun} is shown to {either}.", f"{subject} is resolved."]
+        return [nothing, f"{'neither' if count == 2 else f'none of the {count_word(count)}'}{tested} is resolved"]
     parts = [f"{count_word(number)} {'is' if number == 1 else 'are'}" for number in (same, count - same)]
-    return [f"No {noun} is shown to {either}.", f"{capital(parts[0])} equivalent {margin}, {parts[1]} not resolved."]
+    return [nothing, f"{parts[0]} equivalent {margin}, {parts[1]} not resolved"]
+
+
+def _untested_text(rows: Sequence[Line], count: int, wording: Wording) -> str:
+    if len(rows) == 1:
+        name = short_name(rows[0].name)
+        return _fitting(
+            f"{name} was not tested: it touched {rows[0].untested}", f"{name} was not tested: it hardly acted"
+        )
+    if listed := _joined([f"{short_name(row.name)} ({row.untested})" for row in rows]):
+        return f"not tested, since they hardly acted: {listed}"
+    return f"{len(rows)} of {count} {wording.plural} were not tested: they hardly acted"

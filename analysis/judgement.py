@@ -14,11 +14,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from analysis import headline
-from analysis.answer import Answer, Line
+from analysis.answer import Answer
 from analysis.figures.drawing import figure_style, save
 from analysis.figures.effects import forest_figure
 from analysis.html.page import Section, answer_html, document, list_html, table_html
 from analysis.judged_scores import NONE, SEED, JudgedScores
+from analysis.line import Line
 from analysis.score_table import ABOVE, read_file, score_table
 from analysis.tables.judged import judged_tables
 from analysis.tables.table import Table, numbers_text, renderings, write_texts

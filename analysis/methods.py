@@ -12,10 +12,12 @@ from typing import Any
 import pandas as pd
 
 from analysis.answer import answers
+from analysis.declared import INTERACTIONS, MAIN
 from analysis.designs import key_label, setting_label
 from analysis.results import Results
+from analysis.tables.spending import equal_what
 from analysis.tables.table import latex_escape
-from analysis.tables.words import interval_notes, metric_name, power_notes, samples, seeds_text
+from analysis.tables.words import declared_notes, interval_notes, metric_name, power_notes, samples, seeds_text
 from harness.configuration.identity import flatten
 from harness.configuration.numbers import format_count
 from harness.experiment.plan import PlannedArm
@@ -49,11 +51,7 @@ class Methods:
     @cached_property
     def configurations(self) -> dict[str, dict[str, Any]]:
         """Arm to the configuration of one of its finished runs, flat."""
-        runs = self.results.experiment.finished_runs.drop_duplicates("arm")
-        return {
-            arm: flatten(self.store.run(run_id).settings())
-            for arm, run_id in zip(runs["arm"], runs["run_id"], strict=True)
-        }
+        return {arm: flatten(settings) for arm, settings in self.results.experiment.settings.items()}
 
     def shared_value(self, key: str) -> str:
         """The value of a setting that all arms share, else all of its values."""
@@ -109,20 +107,24 @@ class Methods:
             samples_text += self.fill(" at temperature {evaluation.temperature} and top-p {evaluation.top_p}")
         names = " and ".join(map(metric_name, self.results.each_metric()))
         benchmark = plan.benchmark.replace("_", " ").replace("heldout", "held-out problems")
-        return f"We report {names} on {benchmark}{plan.cap_text}{samples_text}, after the last step of every run."
+        equal = equal_what(self.results)
+        compared = f"; arms are compared {equal}" * bool(equal)
+        return f"We report {names} on {benchmark}{plan.cap_text}{samples_text}, after the last step of every run{compared}."
 
     def _statistics(self) -> Iterator[str]:
         plan, views = self.results.experiment.plan, self.results.each_metric()
-        yield from interval_notes(
-            self.results, [[*view.declared.values()] for view in views], "the declared differences"
-        )
+        yield from declared_notes(self.results.experiment)
+        kinds = [(view, kind) for view in views for kind in (MAIN, INTERACTIONS) if kind in view.attributions]
+        effects = [[*view.attributions[kind].effects] for view, kind in kinds]
+        columns = effects or [[*view.declared.values()] for view in views]
+        yield from interval_notes(self.results, columns, "a kind of effects" if effects else "the declared differences")
         margin_views = [view for view in views if view.shown_margin is not None]
         sizes = ", ".join(f"{view.shown_margin:g} {view.metric.unit} of {metric_name(view)}" for view in margin_views)
         verdict = f"equivalent if all of it lies within the margin ({sizes}), else not resolved"
         no_margin = "No margin of equivalence was declared, so nothing is called equivalent."
         yield f"A difference whose interval contains zero is {verdict}." if margin_views else no_margin
         if not plan.looks:
-            power = power_notes(self.results.declared.values(), self.results)
+            power = power_notes(columns[0], self.results)
             yield " ".join(["The design has a fixed number of seeds.", *power])
 
     def _machines(self) -> Iterator[str]:

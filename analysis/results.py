@@ -13,7 +13,7 @@ import pandas as pd
 from analysis import declared
 from analysis.declared import FollowedComparison
 from analysis.frames import Frames
-from analysis.samples import column_of, is_computed, tokens_to, value_of
+from analysis.samples import column_of, is_computed, value_of
 from analysis.values import Values
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import PlannedArm
@@ -95,6 +95,10 @@ class Results(Values):
             columns=columns or self.columns,
         )
         reasons = {name: reason for name, pair in pairs.items() if (reason := self.guessed_reason(*pair))}
+        engagements = self.experiment.engagements
+        for name, (arm, reference) in pairs.items():
+            if self.experiment.plan.reference_of(arm) == reference:
+                estimates[name] = engagements[arm.name].judged(estimates[name])
         return estimates | {name: Estimate(math.nan, absent=reason) for name, reason in reasons.items()}
 
 
@@ -117,11 +121,8 @@ def results_of(experiment: Frames, checkpoints: pd.DataFrame | None = None) -> R
         rows = rows[rows["step"] == rows["checkpoint"]]
     rows = rows.assign(checkpoint=rows["step"])
     per_seed = _per_seed(experiment, rows[rows["checkpoint"] >= rows["due"]])
-    is_base = (per_seed["arm"] == plan.base.name) & (per_seed["cap"] == plan.primary_cap)
-    target = float(per_seed.loc[is_base, "avg"].mean())
-    per_seed["tokens_to_target"] = [tokens_to(cells, log, target) for cells, log, _ in _each_run(experiment, per_seed)]
     before = evaluated.loc[evaluated["step"] == 0, list(experiment.cells.columns)].reset_index(drop=True)
-    results = Results(experiment, per_seed, before, target, _notes(experiment, rows, lacks))
+    results = Results(experiment, per_seed, before, _notes(experiment, rows, lacks))
     return with_metrics(results, plan.metrics)
 
 

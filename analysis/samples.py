@@ -224,23 +224,6 @@ def value_of(metric: Metric, cells: pd.DataFrame, steps: pd.DataFrame, checkpoin
     return float(past_steps[str(metric.parameter)].mean())
 
 
-def tokens_to(cells: pd.DataFrame, steps: pd.DataFrame, target: float) -> float:
-    """Generated tokens, discarded ones included, at which avg first reaches ``target``: linear between evaluations, infinity if never.
-
-    NaN where the target is none.
-    """
-    if np.isnan(target):
-        return float("nan")
-    step, score = (cells[name].to_numpy(dtype=np.float64) for name in ("step", "avg"))
-    tokens, hits = total_at(steps, "generated_tokens_total", step), np.flatnonzero(score >= target)
-    if not len(hits):
-        return float("inf")
-    if (index := int(hits[0])) == 0:
-        return float(tokens[0])
-    share = (target - score[index - 1]) / (score[index] - score[index - 1])
-    return float(tokens[index - 1] + share * (tokens[index] - tokens[index - 1]))
-
-
 def total_at(steps: pd.DataFrame, column: str, wanted_steps: ArrayLike) -> Floats:
     """A cumulative column at each wanted step of steps in ascending order; zero at step 0, NaN where the step is not logged."""
     wanted, logged = np.asarray(wanted_steps, dtype=np.int64), steps["step"].to_numpy()

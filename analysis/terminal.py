@@ -45,13 +45,14 @@ def terminal_text(results: Results, *, so_far: bool = False, notes: bool = False
 
 
 def answer_text(answer: Answer, width: int) -> str:
-    """One answer: headline, small type, caveats, table and foot."""
+    """One answer: headline, small type, caveats, table, foot and what a run takes."""
     parts = [
         _wrap(" ".join(answer.headline), width),
         _wrap(" ".join(answer.small), width),
         *(f"\n{_wrap(caveat, width, '! ')}" for caveat in answer.caveats),
         f"\n{_draw_table(answer, width)}" if answer.lines else "",
         _wrap(answer.foot, width),
+        f"\n{to_terminal(answer.spent, width)}" if answer.spent else "",
     ]
     return "\n".join(filter(None, parts))
 

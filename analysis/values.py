@@ -22,14 +22,13 @@ from harness.statistics.intervals import Difference, Estimate, Independent, Pair
 class Values:
     """One row per finished (arm, seed, cap), every metric at the checkpoint, the last evaluation; ``before`` the same at step 0.
 
-    ``target`` is the accuracy that *tokens to target* counts to. ``notes`` say which runs could not be
-    judged. ``selected_metric`` is the one that answers are about, None for the experiment's first (see `Results.about`).
+    ``notes`` say which runs could not be judged. ``selected_metric`` is the one that answers are about, None for the experiment's first
+    (see `Results.about`).
     """
 
     experiment: Frames
     per_seed: pd.DataFrame
     before: pd.DataFrame
-    target: float
     notes: tuple[str, ...]
     selected_metric: Metric | None = None
 
@@ -84,10 +83,8 @@ class Values:
         return self.scores(arm, self.column)
 
     def mean(self, arm: PlannedArm, metric: str | None = None, cap: int | None = None) -> Estimate:
-        """Mean over seeds of a column, else of the metric, with its t interval; no value where a seed never reached its target."""
+        """Mean over seeds of a column, else of the metric, with its t interval."""
         values = self.scores(arm, self.column if metric is None else metric, cap)
-        if reason := unreached_text(values):
-            return Estimate(math.nan, seeds=len(values), absent=reason)
         within = self.metric.within if metric is None else (-math.inf, math.inf)
         return replace(mean_interval(self.experiment.plan.replicates(values), within=within), seeds=len(values))
 
@@ -124,9 +121,3 @@ def contrast_of(plan: Plan, a: Mapping[int, float], b: Mapping[int, float]) -> D
         return Independent(plan.replicates(a), plan.replicates(b), min(len(a), len(b)))
     differences = {seed: a[seed] - b[seed] for seed in a if seed in b}
     return Paired(plan.replicates(differences), len(differences))
-
-
-def unreached_text(values: Mapping[int, float]) -> str:
-    """``not reached in 2 of 8 seeds``; empty where every seed reached the target."""
-    count = sum(map(math.isinf, values.values()))
-    return f"not reached in {count} of {len(values)} seeds" if count else ""

@@ -18,8 +18,9 @@ from analysis.effects import REFERENCE as REFERENCE_KIND
 from analysis.effects import Effect, declared_effects
 from analysis.figures import drawing
 from analysis.results import Results
+from analysis.tables.spending import equal_what
 from analysis.tables.table import cell_text
-from analysis.tables.words import REFERENCE, difference_column, interval_name, metric_name
+from analysis.tables.words import REFERENCE, difference_column, interval_name, metric_name, undeclared_text
 from harness.statistics.intervals import Estimate
 
 
@@ -37,11 +38,13 @@ def differences_figure(results: Results) -> Figure | None:
     suffixes = {e.arm: f" against {plan.arm(e.reference).label}" * several for e in known_effects}
     rows = [replace(effect, comparison=plan.arm(effect.arm).label + suffixes[effect.arm]) for effect in known_effects]
     in_metric = "" if results.about_score else f" in {metric_name(results)}"
-    return forest_figure(rows, f"difference{in_metric} to {reference}, {metric.unit}", results.shown_margin)
+    equal = f" {equal_what(results)}".rstrip()
+    label = f"difference{in_metric}{equal} to {reference}, {metric.unit}"
+    return forest_figure(rows, label, results.shown_margin, undeclared_text(results))
 
 
-def forest_figure(effects: Sequence[Effect], label: str, margin: float | None) -> Figure:
-    """Draw one row an effect: its interval, the mark of its word, and both as text."""
+def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, more: str = "") -> Figure:
+    """Draw one row an effect: its interval, the mark of its word, and both as text. ``more``: said of the intervals."""
     names = [f"{effect.group}: {effect.comparison}".removeprefix(": ") for effect in effects]
     row_labels = [textwrap.fill(name, 30) for name in names]
     breaks = [name.count("\n") for name in row_labels]
@@ -57,7 +60,7 @@ def forest_figure(effects: Sequence[Effect], label: str, margin: float | None) -
     column = difference_column(effects[0].metric, "", "", estimates)
     drawing.label_rows(axes, row_labels, [cell_text(estimate, column) for estimate in estimates])
     band = f"; band: within {margin:g}" if margin is not None else ""
-    axes.set_xlabel(f"{label} ({interval_name(estimates)}{band})")
+    axes.set_xlabel(f"{label} ({interval_name(estimates)}{band}{more})")
     return figure
 
 
@@ -85,7 +88,7 @@ def design_figure(results: Results, kind: str) -> Figure | None:
         for name, estimate in results.attributions[kind].pairs
     ]
     label = f"{kind.replace('-', ' ')}: {metric_name(results)}, {results.metric.unit}"
-    return forest_figure(effects, label, results.shown_margin) if effects else None
+    return forest_figure(effects, label, results.shown_margin, undeclared_text(results)) if effects else None
 
 
 def grid_figure(results: Results) -> Figure | None:

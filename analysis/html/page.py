@@ -22,13 +22,14 @@ import pandas as pd
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
-from analysis.answer import Answer, Line, answers, warnings_of
+from analysis.answer import Answer, answers, warnings_of
 from analysis.colours import VERDICTS, is_hollow, kind_of
 from analysis.figures import drawing, effects
 from analysis.figures.curves import FIGURES
 from analysis.figures.drawing import Panel, interval_limits
 from analysis.frames import Frames
 from analysis.headline import capital
+from analysis.line import Line
 from analysis.results import Results
 from analysis.samples import records
 from analysis.tables.experiment import all_tables
@@ -38,6 +39,7 @@ from harness.configuration.identity import flatten
 from harness.configuration.numbers import format_count, format_seconds
 from harness.evaluation.metrics.names import TRAINING
 from harness.evaluation.stored import problem_texts
+from harness.experiment.as_declared import declared_line
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate
 from harness.store import ResultStore, StoreError
@@ -185,7 +187,8 @@ def answer_html(answer: Answer) -> Markup:
     ticks, zero = _ticks(limits, estimates), _place(0, limits)
     places = {"rows": rows, "ticks": ticks, "zero": zero, "width": _WIDTH, "most": _TALL}
     touched, interval = any(line.touched for line in lines), interval_name(estimates)
-    return render("answer.html", answer=answer, touched=touched, interval=interval, **places)
+    spent = "" if answer.spent is None else table_html(answer.spent, fold_notes=True)
+    return render("answer.html", answer=answer, touched=touched, interval=interval, spent=spent, **places)
 
 
 def _place(value: float, limits: tuple[float, float]) -> float:
@@ -254,6 +257,7 @@ def _facts(results: Results, store: ResultStore) -> list[str]:
         f"{len(finished_ids)} of {'up to ' * bool(plan.looks)}{len(runs)} runs finished",
         ", ".join(filter(None, [metric_name(results), plan.benchmark.replace("_", " ")])),
         " · ".join(filter(None, [commit, newest[:10]])),
+        declared_line(store, plan.name),
     ]
     return [fact for index, fact in enumerate(facts) if fact or index < 3]
 

@@ -12,7 +12,6 @@ from analysis.tables import words
 from analysis.tables.pass_at_k import k_bands_table
 from analysis.tables.table import Cell, Column, Table
 from analysis.tables.tuning import tuning_table
-from analysis.values import unreached_text
 from harness.evaluation.metrics.names import metric
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate
@@ -79,6 +78,8 @@ def main_table(results: Results) -> Table:
     columns_of = [*deltas.values()], [*base_deltas.values()]
     notes, short = (words.main_notes(results, columns_of, short=short) for short in (False, True))
     notes += [_LEGEND] * any_engaged
+    own = f"Declared are the differences to the {words.REFERENCE[plan.design]}; those to the base are a family of their own."
+    notes, short = ([*lines, *[own] * bool(base_deltas)] for lines in (notes, short))
     return words.experiment_table(results, "", "", columns, rows, notes, short, by_metric=True)
 
 
@@ -107,7 +108,6 @@ def answers_table(results: Results) -> Table:
 
 def behaviour_table(results: Results) -> Table:
     """Make the table of response length by outcome, truncation, entropy and generated tokens at the checkpoint."""
-    plan = results.experiment.plan
     metrics = [
         Column("tokens_all_mean", "length, tokens"),
         Column("tokens_right_mean", "length right"),
@@ -117,18 +117,8 @@ def behaviour_table(results: Results) -> Table:
         Column("no_answer_fraction", "no answer %", scale=100),
         Column("entropy_nats", "entropy, nats", digits=3),
         Column("train_generated_tokens_total", "generated tokens, k", digits=0, scale=1e-3),
-        Column("tokens_to_target", "tokens to target, k", digits=0, scale=1e-3),
     ]
-    name, score = words.metric_name(results.about(plan.score)), plan.score
-    target = f"generated until {name} is {score.scale * results.target:.{score.digits}f}{score.percent}, what {plan.base.label} ends with"
-    if math.isnan(results.target):
-        target = f"none yet, {plan.base.label} has no finished run"
-    reasons = [(arm.label, unreached_text(results.scores(arm, "tokens_to_target"))) for arm in plan.arms]
-    arms = "; ".join(f"{label}, {reason}" for label, reason in reasons if reason)
-    notes = [
-        "Means over seeds. Truncated: stopped by the token cap. Generated tokens include discarded groups.",
-        *(f"Tokens to target: {text}." for text in (target, arms) if text),
-    ]
+    notes = ["Means over seeds. Truncated: stopped by the token cap. Generated tokens include discarded groups."]
     return _means_table(results, "behaviour", "length, truncation, entropy and tokens", metrics, notes)
 
 
@@ -241,7 +231,7 @@ def _differences(results: Results, differences: Mapping[str, Mapping[str, Estima
     ]
     intervals = words.interval_notes(results, by_name.values(), "this table")
     notes = [*intervals, *words.word_notes(results, by_name.values())]
-    notes += [f"Paired and tested as the differences on {plan.benchmark}, which stand in the main table."]
+    notes += [f"Not declared. Paired and tested as the differences on {plan.benchmark}, which stand in the main table."]
     key = f"benchmark-differences{words.metric_suffix(results)}"
     title = f"differences in {metric.title} on the other benchmarks"
     return words.experiment_table(results, key, title, [ARM, *columns], rows, notes, intervals)

@@ -90,7 +90,7 @@ def k_bands_table(results: Results) -> Table | None:
     if not bands:
         return None
     table = k_table("the reference", bands)
-    notes = [*(k_sentence(name, band) for name, band in bands.items()), *table.notes]
+    notes = ["Bands over k were not declared.", *(k_sentence(name, band) for name, band in bands.items()), *table.notes]
     if (chance := results.experiment.plan.chance) is not None:
         last = max(band.last for band in bands.values())
         levels = ", ".join(f"{100 * (1 - (1 - chance) ** k):.1f} % at k = {k}" for k in default_ks(last) if k > 1)

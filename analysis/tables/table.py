@@ -15,6 +15,7 @@ from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from analysis.engagement import Untested
 from harness.statistics.intervals import Estimate
 from harness.store.atomic import write_file
 from harness.store.foreign_text import csv_text, visible
@@ -115,7 +116,10 @@ def to_frame(table: Table) -> pd.DataFrame:
         columns[column.key] = [cell.value if isinstance(cell, Estimate) else cell for cell in cells]
         if any(isinstance(cell, Estimate) for cell in cells):
             for name in _OF_DIFFERENCES if column.words else _OF_ESTIMATES:
-                columns[f"{column.key}_{name}"] = [getattr(cell, name, None) for cell in cells]
+                columns[f"{column.key}_{name}"] = [
+                    cell.words() if name == "verdict" and isinstance(cell, Untested) else getattr(cell, name, None)
+                    for cell in cells
+                ]
     return pd.DataFrame(columns)
 
 

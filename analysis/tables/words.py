@@ -13,15 +13,17 @@ from analysis.frames import Frames
 from analysis.graders import grader_gaps
 from analysis.results import Results
 from analysis.samples import needed_columns
+from analysis.tables.spending import equal_what
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
 from harness.configuration.numbers import format_count
 from harness.evaluation.metrics.names import Metric
+from harness.experiment.as_declared import changes
 from harness.experiment.plan import Plan
 from harness.statistics import intervals
 from harness.statistics.intervals import Estimate, judge_one
-from harness.store import StoreError
 
 MARK = " †"
+_OVERSHOOT = 1.02  # of a budget
 REFERENCE = {
     "cumulative": "rung below", "leave_one_out": "full recipe", "one_factor": "base", "factorial": "base",
     "arms": "reference",
@@ -88,11 +90,33 @@ def main_notes(results: Results, columns: Sequence[Sequence[Estimate]], *, short
     """Everything below a main table with these differences; ``short``: below that in LaTeX, whose methods paragraph says the rest."""
     plan, metric, caveats = results.experiment.plan, results.metric, _caveats(results, short)
     direction = f" ({metric.direction})" if metric != plan.score and metric.direction else ""
-    notes = [f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}."]
+    equal = equal_what(results)
+    notes = [
+        f"{metric_name(results)}{direction} on {plan.benchmark}{plan.cap_text}{f', {equal}' * bool(equal)}{undeclared_text(results)}."
+    ]
     notes += interval_notes(results, columns)
     if not short:
         notes += [*word_notes(results, columns), *power_notes(columns[0], results)]
     return [*notes, *caveats]
+
+
+def declared_notes(experiment: Frames) -> list[str]:
+    """Say what of the declaration changed after scores could be seen."""
+    plan, store = experiment.plan, experiment.store
+    texts = [] if store is None else changes(store, plan.name)
+    return [f"Not as first declared: {'; '.join(texts)}."] if texts else []
+
+
+def undeclared_text(results: Results) -> str:
+    """What makes intervals others than those of the declared analysis, for a caption: ``; interim look``; empty where nothing does."""
+    plan, metric = results.experiment.plan, results.metric
+    reasons = {
+        f"{plan.benchmark} was not declared": plan.declared_on is not None,
+        f"{metric.title} was not declared": metric not in plan.metrics,
+        "interim look": any(one.next_look is not None for one in results.looks),
+        "not as first declared": bool(declared_notes(results.experiment)),
+    }
+    return "".join(f"; {reason}" for reason, holds in reasons.items() if holds)
 
 
 def interval_notes(results: Results, columns: Iterable[Sequence[Estimate]], whole: str = "a column") -> list[str]:
@@ -122,7 +146,7 @@ def word_notes(results: Results, columns: Iterable[Sequence[Estimate]]) -> list[
     survey = survey_text([one for column in columns for one in column], results.experiment.plan)
     inside = less = beyond = ""
     if margin is not None:
-        less, beyond = f" (by less than {margin:g}: within the declared margin)", " and reaches beyond the margin"
+        less, beyond = f" (by less than {margin:g}: within the margin)", " and reaches beyond the margin"
         inside = f" Equivalent within {margin:g}: it contains zero and lies within ±{margin:g} {results.metric.unit}."
     words = (
         f"Higher, lower: the printed interval lies above or below zero{less}.{inside} Not resolved: it contains zero{beyond}, which is no "
@@ -140,8 +164,9 @@ def _caveats(results: Results, short: bool) -> list[str]:
     """Say what is wrong with single arms and what is missing: one seed, no value, other makers, runs that did not finish."""
     experiment, plan = results.experiment, results.experiment.plan
     single = any(len(results.values(arm)) == 1 for arm in plan.arms)
-    notes = ["Single training seed in at least one arm: with one seed nothing can be resolved."] * single
-    notes += [*_absent_notes(results), *untrained_notes(experiment), *unspent_notes(experiment)]
+    notes = declared_notes(experiment)
+    notes += ["Single training seed in at least one arm: with one seed nothing can be resolved."] * single
+    notes += [*_absent_notes(results), *untrained_notes(experiment), *budget_notes(experiment)]
     notes += short_batch_notes(experiment)
     if odd := odd_arms(experiment):
         runs = (f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" for name, seeds in odd.items())
@@ -175,37 +200,31 @@ def untrained_notes(experiment: Frames) -> list[str]:
     return notes
 
 
-def unspent_notes(experiment: Frames) -> list[str]:
-    """Say which runs of a matched budget ended at their last step before it was spent."""
-    plan, store = experiment.plan, experiment.store
-    if plan.match == "steps" or store is None:
-        return []
-    run_names: list[str] = []
-    for name, seed, run_id in experiment.finished_runs[["arm", "seed", "run_id"]].itertuples(index=False):
-        log = experiment.training.get((run_id, name))
-        try:
-            training = store.run(run_id).settings().get("training") or {}
-        except StoreError:  # what is wrong with it is said elsewhere
+def budget_notes(experiment: Frames) -> list[str]:
+    """Say which runs of a matched budget ended before it was spent, and which arms spent 2 % more tokens than their budget or over."""
+    plan, run_names, over = experiment.plan, list[str](), list[str]()
+    for name, runs in experiment.spent.groupby("arm", sort=False):
+        training = experiment.settings.get(str(name), {}).get("training") or {}
+        if (budget := training.get("generated_tokens")) is None:
             continue
-        budget = training.get("generated_tokens")
-        if log is None or budget is None or log["step"].iloc[-1] < training["steps"]:
-            continue
-        if (spent := log["generated_tokens_total"].iloc[-1]) < budget:
-            run_names.append(f"{plan.arm(name).label}, seed {seed}: {spent / budget:.0%} of {budget:g}")
+        label, share = plan.arm(str(name)).plain_label, runs["tokens"] / budget
+        over += [f"{label} by {share.mean() - 1:.0%}"] * bool(share.mean() >= _OVERSHOOT)
+        ended = runs[(share < 1) & (runs["steps"] >= training["steps"]) & (plan.match != "steps")]
+        run_names += [f"{label}, seed {seed}: {share[at]:.0%} of {budget:g}" for at, seed in ended["seed"].items()]
     text = f"Ended at training.steps before the budget of {plan.match} was spent; raise training.steps"
-    return [f"{text}: {'; '.join(run_names)}."] * bool(run_names)
+    return [
+        *[f"{text}: {'; '.join(run_names)}."] * bool(run_names),
+        *[f"The last step overshot the budget of tokens: {'; '.join(over)}."] * bool(over),
+    ]
 
 
 def short_batch_notes(experiment: Frames) -> list[str]:
     """Say which arms trained steps on fewer groups than were asked for, since dynamic sampling met its bound of rounds."""
-    store, counts = experiment.store, dict[str, list[float]]()
-    if store is None or "kept_groups" not in experiment.steps:
+    counts = dict[str, list[float]]()
+    if "kept_groups" not in experiment.steps:
         return []
     for name, runs in experiment.finished_runs.groupby("arm", sort=False)["run_id"]:
-        try:
-            algorithm = store.run(runs.iloc[0]).settings().get("algorithm") or {}
-        except StoreError:  # what is wrong with it is said elsewhere
-            continue
+        algorithm = experiment.settings.get(str(name), {}).get("algorithm") or {}
         refills = isinstance(algorithm, dict) and (algorithm.get("dead_groups") or {}).get("policy") == "refill"
         kept = experiment.steps.loc[experiment.steps["run_id"].isin(runs), "kept_groups"].dropna()
         if len(kept) and refills:
@@ -271,7 +290,7 @@ def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
     size = f"{metric.scale * smallest:.{metric.digits}f}" + f" {metric.unit}" * (metric.unit != "reward")
     family_text = f", one among {family}," if (family := family_size(estimate for estimate, _ in pairs)) > 1 else ""
     seed_count = intervals.seeds_needed(smallest / 2, sd, paired=paired, alpha=alpha)
-    half = f"; half of it needs {seed_count} {plan.replicate_name}" if seed_count else ""
+    half = f"; a new study finds half of it with {seed_count}" if seed_count else ""
     return [f"With {least} {plan.replicate_name} a difference of {size}{family_text} is found with 80 % power{half}."]
 
 
@@ -303,6 +322,7 @@ def collapse_warnings(results: Results) -> list[str]:
         full = results.declared[arm.name]
         # At the level of the answer's own interval, so that it is the seeds alone that change the word.
         without = judge_one(rest.contrast(arm, reference), margin=results.margin, level=full.level)
+        without = results.experiment.engagements[arm.name].judged(without)
         if full.verdict != without.verdict and not math.isnan(without.value):
             before, after = (delta.words(metric.scale, metric.unit) for delta in (full, without))
             value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"

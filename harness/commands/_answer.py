@@ -16,6 +16,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash, flatten
 from harness.configuration.schema import dump
 from harness.execution.progress import Terminal
+from harness.experiment.as_declared import declarations
 from harness.experiment.plan import Plan
 from harness.store import ResultStore, StoreError, atomic, layout
 from harness.store.layout import experiment_dir
@@ -164,7 +165,7 @@ _OF_THE_MOMENT = ("schema_version", "command", "checks", "decisions")  # the sam
 def answer_key(store: ResultStore, experiment: str) -> str:
     """Hash what an answer is made of: the stored question, and which of its runs are finished."""
     plan = store.plan(experiment)
-    return content_hash(_question(plan), sorted(answered_runs(store, experiment)))
+    return content_hash(_question(plan), sorted(answered_runs(store, experiment)), declarations(store, experiment))
 
 
 def sign_answer(store: ResultStore, experiment: str, key: str) -> None:

@@ -20,8 +20,8 @@ from harness.commands._arguments import Exit
 from harness.commands._launch import Launch
 from harness.configuration.numbers import format_count
 from harness.execution.supervisor import Summary
+from harness.experiment.as_declared import remember
 from harness.experiment.checks import check_plan, refusal_lines, refuse, report
-from harness.experiment.claim import remember
 from harness.experiment.data import content_hashes, data_faults, require_same_content
 from harness.experiment.history import longest_first, mixed_devices_note
 from harness.experiment.looks import Decisions
@@ -67,6 +67,7 @@ class ExperimentRun:
     def to_end(self) -> None:
         """Have what is not finished brought to its end, first parts before what they set, and say what became of it."""
         self._say(dropped_runs_line(self.plan, self._previous_runs))
+        remember(self.store, self.plan, self._previous_runs)
         while (first := self.plan.first) is not None:
             self.store_plan(self.plan)
             if first.plan.name != self.plan.name:
@@ -123,8 +124,6 @@ class ExperimentRun:
         decision_record = {} if decisions is None else {"decisions": list(decisions.comparisons)}
         self.part, self.record = part, {**part.record(), **decision_record, "checks": self.checks}
         self.store.write_plan(part.name, self.record)
-        if "declaration" in self.record:
-            remember(self.store, part.name, self.record["declaration"])
 
     def tell(self) -> None:
         """Print what became of the runs, and which arms were refused."""

@@ -74,12 +74,11 @@ def check_plan(plan: Plan) -> list[Objection]:
                 parent = dataclasses.replace(
                     parent, composed_config=compose_run([*parent.overrides, *parent.more, *values])
                 )
-            if plan.match != "steps":
-                checks = tuple(check for check in checks if check is not undeclared_cost)  # it is what is equal
-                # The reference arm has no budget yet.
+            if plan.match != "steps":  # the reference arm has no budget yet
                 same_budget = dataclasses.replace(parent.config, training=arm.config.training)
                 parent = dataclasses.replace(parent, composed_config=same_budget)
             remarks += [remark for check in checks for remark in check(arm, parent)]
+            remarks += _unequal_cost(arm, parent, plan.match)
         objections += [Objection(check, arm.name, reason, fix) for check, reason, fix in remarks]
     return [*objections, *unequal_cells(plan), *_guessable(plan)]
 
@@ -356,29 +355,34 @@ def _large_model_on_the_cpu(config: RunConfig) -> Iterator[Remark]:
 # ---- what is not equal between compared arms ----
 
 
-_UNEQUAL = "at equal steps it has another amount of compute"
+_UNEQUAL = 1.1  # of the more to the less of what two arms take
 
 
-def undeclared_cost(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
-    """Another amount of generated tokens or responses an update at equal steps."""
-    if reasons := _cost_reasons(arm.config, parent.config):
-        fix = "read the generated-tokens column and axis, or add an arm with equal tokens (training.generated_tokens)"
-        yield "unequal cost", f"against {parent.name}: {'; '.join(reasons)}; {_UNEQUAL}", fix
+def is_unequal(one: float, other: float) -> bool:
+    """Say if two amounts differ by more than a tenth."""
+    return max(one, other) > _UNEQUAL * min(one, other)
+
+
+def _unequal_cost(arm: PlannedArm, parent: PlannedArm, match: str) -> Iterator[Remark]:
+    """Another amount of steps, updates, generated tokens or responses an update; of a budget another number of updates."""
+    reasons_of, name, end, fix = _EQUAL["steps" if match == "steps" else "budget"]
+    if reasons := reasons_of(arm.config, parent.config):
+        yield name, f"against {parent.name}: {'; '.join(reasons)}{end}", fix
 
 
 def unequal_cells(plan: Plan) -> Iterator[Objection]:
     """The same where cells are averaged and none has a parent (factorial): a reason once, with the level whose cells have it."""
-    if plan.design != "factorial" or plan.match != "steps":
+    if plan.design != "factorial":
         return
+    reasons_of, name, end, fix = _EQUAL["steps" if plan.match == "steps" else "budget"]
     base, *others = plan.arms
     cells: dict[str, list[PlannedArm]] = {}
     for arm in others:
-        for reason in _cost_reasons(arm.config, base.config):
+        for reason in reasons_of(arm.config, base.config):
             cells.setdefault(reason, []).append(arm)
     for cost, group in cells.items():
-        reason = f"in {len(group)} of {len(plan.arms)} cells, against {base.name}: {cost}; {_UNEQUAL}"
-        fix = "read the generated-tokens column and axis, or give all cells the same number (match=tokens)"
-        yield Objection("unequal cost", _level_of(group, plan.arms), reason, fix)
+        reason = f"in {len(group)} of {len(plan.arms)} cells, against {base.name}: {cost}{end}"
+        yield Objection(name, _level_of(group, plan.arms), reason, fix)
 
 
 def _level_of(group: Sequence[PlannedArm], cells: Sequence[PlannedArm]) -> str:
@@ -389,41 +393,58 @@ def _level_of(group: Sequence[PlannedArm], cells: Sequence[PlannedArm]) -> str:
 
 
 def _cost_reasons(ours: RunConfig, theirs: RunConfig) -> list[str]:
-    """What makes a step of ours cost another amount than one of theirs; nothing where tokens are limited."""
+    """What makes a run of ours cost another amount than one of theirs; nothing where tokens are limited."""
     if ours.training.generated_tokens is not None:
         return []
-    reasons = []
     refills, other_refills = (c.algorithm.dead_groups.policy == "refill" for c in (ours, theirs))
-    if refills and not other_refills:
-        reasons.append("dynamic sampling generates several times the tokens")
-    if other_refills and not refills:
-        reasons.append("without dynamic sampling it generates a fraction of the tokens")
-    responses, other_responses = (
-        c.algorithm.prompts_per_step * c.algorithm.responses_per_prompt / c.algorithm.updates_per_step
-        for c in (ours, theirs)
-    )
+    reasons = ["dynamic sampling generates several times the tokens"] * (refills and not other_refills)
+    reasons += ["without dynamic sampling it generates a fraction of the tokens"] * (other_refills and not refills)
+    responses, other_responses = map(_responses_per_update, (ours, theirs))
     if responses != other_responses:
         reasons.append(f"{responses:g} responses per update instead of {other_responses:g}")
     cap, other_cap = ours.sampling.max_response_tokens, theirs.sampling.max_response_tokens
     if cap != other_cap:
         reasons.append(f"a cap of {cap} instead of {other_cap} tokens")
+    if theirs.training.generated_tokens is not None:
+        return reasons
+    warmup = " (a critic's warm-up is none)" if _critic_warmup(ours) != _critic_warmup(theirs) else ""
+    amounts = {"steps": (ours.training.steps, theirs.training.steps)}
+    amounts[f"policy updates{warmup}"] = _policy_updates(ours), _policy_updates(theirs)
+    unequal = {name: pair for name, pair in amounts.items() if is_unequal(*pair)}
+    return [*reasons, *(f"{own} {name} instead of {other}" for name, (own, other) in unequal.items())]
+
+
+def _responses_per_update(config: RunConfig) -> float:
+    algorithm = config.algorithm
+    responses = algorithm.prompts_per_step * algorithm.responses_per_prompt
+    return responses / (algorithm.updates_per_step * algorithm.epochs_per_step)
+
+
+def _budget_reasons(ours: RunConfig, theirs: RunConfig) -> list[str]:
+    """What makes one budget another number of updates."""
+    reasons, (responses, other) = [], map(_responses_per_update, (ours, theirs))
+    if is_unequal(responses, other):
+        times = f"so about {other / responses:.2g} times the updates"
+        reasons.append(f"{responses:g} responses per update instead of {other:g}, {times}")
+    refills, other_refills = (c.algorithm.dead_groups.policy == "refill" for c in (ours, theirs))
+    if refills != other_refills:
+        reasons.append(
+            "dynamic sampling leaves it a fraction of the updates"
+            if refills
+            else "several times the updates without dynamic sampling"
+        )
     return reasons
 
 
-def unequal_updates(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
-    """The critic's warm-up is part of the steps, and the policy waits meanwhile."""
-    ours, theirs = arm.config, parent.config
-    warmup, other_warmup = _critic_warmup(ours), _critic_warmup(theirs)
-    if warmup == other_warmup:
-        return
-    longer_arm = arm if warmup > other_warmup else parent
-    steps = max(warmup, other_warmup) - min(warmup, other_warmup)
-    reason = (
-        f"in the warm-up of its critic {longer_arm.name} does not train the policy for {steps} steps more, which count as training steps: "
-        f"{_policy_updates(ours)} policy updates instead of {_policy_updates(theirs)} of {parent.name}"
-    )
-    fix = f"read the updates axis, or give the arm with the longer warm-up {steps} steps more (training.steps)"
-    yield "unequal policy updates", reason, fix
+_EQUAL: Mapping[str, tuple[Callable[[RunConfig, RunConfig], list[str]], str, str, str]] = {
+    "steps": (
+        _cost_reasons,
+        "unequal cost",
+        "; so a run has another amount of compute",
+        "read tokens and updates beside the steps, or compare at equal tokens as well (match=tokens)",
+    ),
+    "budget": (_budget_reasons, "unequal updates", "", "read the updates, and compare at equal steps as well"),
+}
 
 
 def _critic_warmup(config: RunConfig) -> int:
@@ -450,8 +471,6 @@ _ARM_CHECKS: tuple[Callable[[RunConfig], Iterator[Remark]], ...] = (
 _PAIR_CHECKS: tuple[Callable[[PlannedArm, PlannedArm], Iterator[Remark]], ...] = (
     _no_parent,
     _more_than_its_patch,
-    undeclared_cost,
-    unequal_updates,
     _inert_correction,
     _only_inert_changes,
 )

@@ -1,16 +1,9 @@
 """A published claim that an experiment decides, declared before its runs. A second look at it is a claim file with other seeds."""
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from harness.configuration.error import ConfigError, require
-from harness.configuration.identity import content_hash, without_neutral
-from harness.configuration.sections import of_machine
-from harness.store import ResultStore, layout
-from harness.store.atomic import write_file
 
 EXPECTS = ("higher", "lower", "equivalent", "not_higher", "not_lower")
 
@@ -51,24 +44,3 @@ def check_claim(claim: Claim, arms: list[dict[str, Any]], metrics: list[str], ma
         raise ConfigError(
             f"experiment.claim: expects={claim.expects} needs experiment.margin, below which nothing matters"
         )
-
-
-def fingerprint(experiment: Any, overrides: Sequence[str] = ()) -> str:
-    """Hash the whole declaration of an `Experiment` with a claim, and the overrides of all arms but those of the machine, to 16 digits."""
-    declaration = without_neutral(experiment)
-    arm_overrides = sorted(item for item in overrides if not of_machine(item))
-    return content_hash([declaration, arm_overrides] if arm_overrides else declaration)
-
-
-def remember(store: ResultStore, name: str, declaration: str) -> None:
-    """Store the declaration's fingerprint at the first run only, so that a later declaration is known as such."""
-    path = layout.plan_file(store.root, name).parent / layout.DECLARATION
-    if not path.exists():
-        timestamp = datetime.now(UTC).isoformat(timespec="seconds")
-        write_file(path, json.dumps({"declaration": declaration, "first_run_at": timestamp}).encode())
-
-
-def declared_late(store: ResultStore, name: str, declaration: str) -> bool:
-    """Whether this declaration is another one than that of the first run."""
-    path = layout.plan_file(store.root, name).parent / layout.DECLARATION
-    return path.exists() and json.loads(path.read_text())["declaration"] != declaration

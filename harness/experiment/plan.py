@@ -21,7 +21,7 @@ from harness.statistics.intervals import replicates
 from harness.store import ResultStore, StoreError
 
 # What a record holds only where there is one.
-_OPTIONAL = ("factors", "chance", "parts", "claim", "declaration")
+_OPTIONAL = ("factors", "chance", "parts", "claim")
 
 
 class PlanError(StoreError, ValueError):
@@ -142,7 +142,6 @@ class Plan:
         chance: the probability that a blind answer to a problem of the benchmark is right; None: unknown.
         primary_cap, caps: response caps in tokens at which scores are read.
         claim: a published claim that the only comparison decides, as recorded.
-        declaration: fingerprint of a claim's declaration.
         parts: the first parts whose results have set values of the arms. first: the one whose results lack, in the process that made
             the plan; the arms whose values it sets have no runs.
         declared_on: the benchmark that the experiment is about, where this is a view on another one (see `view_on`);
@@ -174,7 +173,6 @@ class Plan:
     overrides: Sequence[str] = ()
     notes: tuple[str, ...] = ()
     claim: Mapping[str, Any] | None = None
-    declaration: str = ""
     command: str = ""
     parts: tuple[Part, ...] = ()
     first: FirstPart | None = field(default=None, repr=False, compare=False)

@@ -22,7 +22,6 @@ from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump, load_dataclass
 from harness.configuration.sections import base_policy_count, of_machine
 from harness.engagement.measure import Measure, measures
-from harness.experiment.claim import fingerprint
 from harness.experiment.declaration import Experiment, asked_metrics, refuse_seed, with_looks
 from harness.experiment.designs import lower_rungs, short_names
 from harness.experiment.plan import Arm, FirstPart, Part, Plan, PlannedArm, Settings
@@ -47,19 +46,13 @@ def plan_of(experiment: Experiment, arms: Sequence[PlannedArm], command: str) ->
     return _described(_asked(experiment, arms, command))
 
 
-def _asked(experiment: Experiment, arms: Sequence[PlannedArm], command: str, overrides: Sequence[str] = ()) -> Plan:
-    """What a declaration asks of these arms. `overrides`: those of the command line that every arm got. Raises `ConfigError`."""
+def _asked(experiment: Experiment, arms: Sequence[PlannedArm], command: str) -> Plan:
+    """What a declaration asks of these arms. Raises `ConfigError`."""
     _refuse_other_places(arms)
     first = arms[0].config
     metrics = tuple(asked_metrics(experiment.metrics))
     margin = experiment.margin or {}
     seeds = _seeds(experiment.seeds, arms)
-    claim: dict[str, Any] = {}
-    if experiment.claim is not None:
-        claim = {
-            "claim": dataclasses.asdict(experiment.claim),
-            "declaration": fingerprint(experiment, overrides),
-        }
     shared_fields = (
         "name", "question", "design", "benchmark", "paired", "together", "factors", "match", "match_reference",
         "match_budget",
@@ -80,7 +73,7 @@ def _asked(experiment: Experiment, arms: Sequence[PlannedArm], command: str, ove
         overrides=tuple(experiment.overrides),
         notes=tuple(experiment.notes),
         command=command,
-        **claim,
+        claim=None if experiment.claim is None else dataclasses.asdict(experiment.claim),
     )
 
 
@@ -164,7 +157,7 @@ def plan_experiment(overrides: Sequence[str], experiment: Experiment | None = No
         for arm in declared_arms
     ]
     _refuse_unfit(experiment, arms)
-    plan = _asked(experiment, arms, _command(overrides), common[len(experiment.overrides) :])
+    plan = _asked(experiment, arms, _command(overrides))
     _refuse_unshared_seeds(plan)
     if experiment.tune is None:
         return matched(plan)

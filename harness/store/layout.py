@@ -12,6 +12,7 @@
     attempts/000/{stdout.log,stderr.log,env.json,numerics.json,phase.txt}   one directory per process start
     checkpoints/step-000050/          complete checkpoints only
   experiments/<name>/plan.json        arms, seeds and run ids of an experiment
+  experiments/<name>/declared.jsonl   as it was declared before its first run, and each later declaration
   cache/<name>/                       rebuildable things (warm-up checkpoints, counted samples, device leases)
 ```
 A name that begins with a dot is being written or deleted: readers ignore it. `manifest.json` with
@@ -37,7 +38,7 @@ FILES = "files"  # in the manifest of a finished run: sizes and hashes of what a
 METRICS_FILE = "metrics.jsonl"
 PROBLEMS = "problems.jsonl"
 PLAN = "plan.json"
-DECLARATION = "claim.json"  # of a claim, when its first run began
+DECLARED = "declared.jsonl"
 STUDY = "study.journal"  # of a search
 CLAIM_LOCK = "claim.lock"
 WORKER_LOCK = "worker.lock"
@@ -71,6 +72,10 @@ def experiment_dir(root: Path, name: str) -> Path:
 
 def plan_file(root: Path, name: str) -> Path:
     return experiment_dir(root, name) / PLAN
+
+
+def declarations_file(root: Path, name: str) -> Path:
+    return experiment_dir(root, name) / DECLARED
 
 
 def cache_dir(root: Path, name: str) -> Path:
@@ -131,7 +136,7 @@ def report_files(run: Path) -> dict[str, Path]:
 
 _ANY_NAME = r"\w[\w=+.-]{0,200}"
 _MOVABLE = re.compile(
-    rf"experiments/{_ANY_NAME}/(plan\.json|claim\.json|study\.journal)"
+    rf"experiments/{_ANY_NAME}/(plan\.json|declared\.jsonl|study\.journal)"
     r"|runs/[0-9a-f]{16}/(config\.yaml|manifest\.json|metrics\.jsonl"
     rf"|samples/{_ANY_NAME}/({re.escape(PROBLEMS)}|step-\d{{6,9}}/part-{_ANY_NAME}\.parquet))",
     re.ASCII,

@@ -104,6 +104,9 @@ def _merge_root(store: ResultStore, other: ResultStore) -> tuple[int, list[str]]
         for file, path in files_to_move(other.root, layout.experiment_dir(other.root, name)).items():
             if not (store.root / file).exists():
                 atomic.write_file(store.root / file, path.read_bytes())
+            elif path.name == layout.DECLARED:  # lines begin with their times
+                lines = {*(store.root / file).read_bytes().splitlines(True), *path.read_bytes().splitlines(True)}
+                atomic.write_file(store.root / file, b"".join(sorted(lines)))
             elif (store.root / file).read_bytes() != path.read_bytes():
                 left.append(f"{file} here stays; `harness run` with the arms and seeds of both finds all their runs")
     return new, left

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,24 +12,30 @@ from synthetic_store import SHORT, build_store, loaded, relogged
 
 from analysis import headline
 from analysis.answer import answer_markdown, answer_of, answer_sentences
-from analysis.headline import MOST_WORDS, Row, Wording
+from analysis.engagement import Engagement, Untested
+from analysis.headline import MOST_WORDS, Wording
+from analysis.html.page import answer_html
+from analysis.line import Line
+from analysis.tables.experiment import main_table
 from analysis.terminal import terminal_text
 from harness.commands._answer import report_of
+from harness.engagement.measure import RELEASED
 from harness.evaluation.metrics.names import metric
 from harness.statistics.intervals import Estimate
 from harness.store import ResultStore
 
 AVG = metric("avg")
+IDLE = Engagement((RELEASED,), (0.0002,))
 LADDER = [("s0", "naive GRPO", 0.5, 1.0), ("s1", "+ filtering", 0.5, 1.0), ("s2", "+ sampling", 0.75, 1.0)]
 
 
-def row(name: str, value: float, half: float, *, seeds: int = 8, margin: float | None = 3.0) -> Row:
+def row(name: str, value: float, half: float, *, seeds: int = 8, margin: float | None = 3.0) -> Line:
     """A comparison in points; no interval for a half width of NaN."""
     estimate = Estimate(value, value - half, value + half, seeds=seeds, margin=margin).rescale(0.01)
-    return Row(name, estimate, AVG)
+    return Line(name, estimate, AVG)
 
 
-def say(*rows: Row, wording: Wording | None = None) -> str:
+def say(*rows: Line, wording: Wording | None = None) -> str:
     return " ".join(headline.sentences(rows, wording or Wording("step")))
 
 
@@ -88,9 +95,12 @@ def store_of(root: Path, tokens: float = 1.0, **changed) -> None:
 def test_the_ladder_says_its_whole_and_its_cost(tmp_path: Path) -> None:
     store_of(tmp_path, tokens=2.0)
     answer = answer_of(loaded(tmp_path))
-    assert re.fullmatch(r"Sampling is the only step shown to help: \+2\d\.\d points\.", answer.headline[0])
+    assert re.fullmatch(
+        r"At equal steps sampling is the only step shown to help: \+2\d\.\d points\.", answer.headline[0]
+    )
     assert re.fullmatch(r"Both together: \+2\d\.\d\.", answer.headline[1])
-    assert answer.caveats == ["But it costs 2.0 times the tokens: 12k against 6k a run."]
+    assert answer.caveats == ["But sampling, against filtering, took 2.0 times the tokens (12k against 6\u2009200)."]
+    assert "cannot be read off the curves: no evaluation lies between" in answer.small[-1]
     assert "sampling +" in answer.small[0]
     text = answer_markdown(loaded(tmp_path))
     assert text.startswith(f"**{answer.headline[0]}")
@@ -99,9 +109,55 @@ def test_the_ladder_says_its_whole_and_its_cost(tmp_path: Path) -> None:
     )  # in small type, in its row, and here both together are that one step
 
 
+def test_the_second_sentence_has_the_tokens_of_the_smaller_arm(tmp_path: Path) -> None:
+    """Read by hand: half of the tokens of the larger arm are its evaluation at step 2 of 4."""
+    store_of(tmp_path, tokens=2.0, steps=4, evaluate=(0, 1, 2, 3, 4))
+    results = loaded(tmp_path)
+    answer, cells = answer_of(results), results.experiment.cells
+    ends = cells[(cells["arm"] == "s1") & (cells["step"] == 4)].set_index("seed")["avg"]
+    half = cells[(cells["arm"] == "s2") & (cells["step"] == 2)].set_index("seed")["avg"]
+    assert answer.headline[1].startswith(f"At equal tokens it is {100 * (half - ends).mean():+.1f} points (")
+    assert answer.headline[1].endswith("not resolved.")
+    assert [row["tokens"] for row in answer.spent.rows] == pytest.approx([12400, 12400, 24800])
+    for text in (answer_markdown(results), terminal_text(results), answer_html(answer)):
+        assert "a run takes" in text
+
+
+@pytest.mark.parametrize(
+    ("match", "steps", "words"), [("steps", 2, "At equal tokens "), ("tokens", 1, "At equal tokens ")]
+)
+def test_what_is_equal_is_what_the_runs_took(tmp_path: Path, match: str, steps: int, words: str) -> None:
+    """Twice the steps of half the tokens each are equal tokens, whatever was declared."""
+    store_of(tmp_path, match=match)
+    last = ResultStore(tmp_path).plan("ladder")["arms"][-1]["runs"].values()
+    for run_id in last:
+        relogged(ResultStore(tmp_path).run(run_id), lambda row: {"step": row["step"], "updates": 4 * row["updates"]})
+    results = loaded(tmp_path)
+    steps_of_last = results.experiment.steps["arm"] == "s2"
+    results.experiment.steps.loc[steps_of_last, "step"] *= 3
+    answer = answer_of(results)
+    assert answer.headline[0].startswith(words)
+    assert "took 3.0 times the steps (6.0 against 2.0), 4.0 times the updates (128 against 32)" in answer.caveats[0]
+    assert words.strip().lower() in main_table(results).notes[0]
+
+
 def test_equal_tokens_are_no_caveat(tmp_path: Path) -> None:
     store_of(tmp_path)
     assert answer_of(loaded(tmp_path)).caveats == []
+
+
+def test_what_hardly_acted_is_not_tested_and_never_counted_among_what_does_not_help() -> None:
+    idle = replace(row("idle", 0.1, 1), estimate=Untested(0.001, -0.01, 0.01, seeds=8, margin=0.03), engagement=IDLE)
+    same, unclear, up = row("same", 0.5, 1), row("open", 2, 5), row("up", 7, 3)
+    assert idle.verdict == "not tested: 0.02 % of tokens"
+    assert (
+        say(up, idle)
+        == "Up is the only step shown to help: +7.0 points. Idle was not tested: it touched 0.02 % of tokens."
+    )
+    assert say(same, same, idle).startswith("Both tested steps are equivalent within 3 points. Idle was not tested")
+    assert "Neither tested is resolved. Idle" in say(unclear, unclear, idle)
+    assert say(idle, idle).startswith("Not tested, since they hardly acted: idle (0.02 % of tokens) and idle")
+    assert say(*[idle] * 9) == "9 of 9 steps were not tested: they hardly acted."
 
 
 def test_runs_that_go_on_carry_their_correction(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_tables_and_figures_are_those_of_the_report(results, tmp_path):
     assert {"ladder", "ladder-answers", "cost"} <= tables_of(results).keys()
     forest = figure_of(results, "differences", "length_wrong")
     label = forest.axes[0].get_xlabel().replace("\n", " ")
-    assert label.startswith("difference in length of wrong answers to the rung below, tokens")
+    assert label.startswith("difference in length of wrong answers at equal steps to the rung below, tokens")
     (path,) = save_figure(forest, tmp_path, "forest", formats=["svg"])
     assert path.read_bytes().startswith(b"<?xml")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
@@ -10,7 +9,7 @@ import pytest
 from synthetic_store import SHORT, build_store, loaded
 from tables import table
 
-from analysis.answer import answer_of, answer_sentences, finding_of
+from analysis.answer import answer_of, finding_of
 from harness.statistics.intervals import Estimate, Finding, Verdict, finding, is_settled
 
 CLAIM = {
@@ -30,37 +29,27 @@ def test_the_word_for_every_place_of_an_interval(expects, low, high, word):
     assert finding(effect, expects, hardly=True) is Finding(word if known else "not engaged")
 
 
-def claimed(root, *, expects="higher", declaration="a", first="a", share=None, accuracy=0.7, **fields):
+def claimed(root, *, expects="higher", share=None, accuracy=0.7, **fields):
     """A store with one claim over two arms that differ by 40 points, unless the second's accuracy is given."""
     rungs = [("plain", "plain", 0.3, 1.0), ("trick", "with the trick", accuracy, 1.0)]
     measure = {"name": "tokens clipped", "keys": ["k"], "unit": "of tokens", "fields": ["clip_fraction_high"]}
     measure |= {"threshold": share, "arm": "trick"}
-    fields |= {"claim": CLAIM | {"expects": expects}, "declaration": declaration, "margin": 3.0}
+    fields |= {"claim": CLAIM | {"expects": expects}, "margin": 3.0}
     arm_fields = [{}, {"engagement": [] if share is None else [measure]}]
     build_store(root, rungs=rungs, name="claim_trick", arm_fields=arm_fields, **fields, **SHORT)
-    path = root / "experiments" / "claim_trick" / "claim.json"
-    path.write_text(json.dumps({"declaration": first}))
 
 
 def test_the_answer_judges_the_claim_first(tmp_path):
     claimed(tmp_path)
     answer = answer_of(loaded(tmp_path, "claim_trick"))
     assert answer.headline[0] == "Holds here: the claim expects a higher value."
-    assert answer.headline[1].startswith("With the trick is shown to help: +")
+    assert answer.headline[1].startswith("At equal steps with the trick is shown to help: +")
 
 
 @pytest.mark.parametrize(("accuracy", "word"), [(0.305, Finding.NOT_ENGAGED), (0.7, Finding.HOLDS)])
 def test_where_the_mechanism_hardly_acted_nothing_follows_but_an_effect_that_is_there(tmp_path, accuracy, word):
     claimed(tmp_path, share=0.5, accuracy=accuracy)  # a threshold far above what the synthetic runs have
     assert finding_of(loaded(tmp_path, "claim_trick")) is word
-
-
-@pytest.mark.parametrize(("first", "late"), [("a", False), ("b", True)])
-def test_a_declaration_changed_after_its_first_run_says_so(tmp_path, first, late):
-    claimed(tmp_path, expects="lower", first=first)
-    sentences = answer_sentences(loaded(tmp_path, "claim_trick"))
-    assert sentences[0].startswith("Reversed here: ")
-    assert any(line.startswith("Declared after the fact") for line in sentences) is late
 
 
 def test_a_claim_of_no_harm_goes_on_where_lower_does_not_say_by_how_much():

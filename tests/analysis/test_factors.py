@@ -38,7 +38,7 @@ def test_effects_and_interactions_of_levels_are_said(crossed):
         assert row["effect"].value == pytest.approx(expected, abs=0.06)
     assert both.rows[1]["effect"].value == pytest.approx(-0.2, abs=0.08)
     sentences = answer_sentences(results)
-    assert sentences[0].startswith("g16 against g4 (+")
+    assert sentences[0].startswith("At equal steps g16 against g4 (+")
     assert sentences[0].endswith("are shown to help.")
     assert "g16 × bonus (−" in sentences[1]
     assert "g16 × bonus" in render_page(results, crossed)

@@ -202,7 +202,7 @@ def test_an_arm_of_a_list_without_a_parent_is_compared_with_the_first(results, p
     listed = replanned(results, design="arms", arms=arms)
     with figure_style("paper"):
         label = differences_figure(listed).axes[0].get_xlabel()
-    assert label.startswith(f"difference to {reference}, points")
+    assert label.startswith(f"difference at equal steps to {reference}, points")
     assert [column.key for column in main_table(listed).columns].count("reference") == columns
 
 

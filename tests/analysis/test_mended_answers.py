@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,15 @@ from synthetic_store import RUNGS, SHORT, build_store, loaded, relogged, replann
 from analysis.answer import answer_of
 from analysis.effects import all_effects, effects_frame
 from analysis.figures.drawing import figure_style
-from analysis.figures.effects import grid_figure
+from analysis.figures.effects import differences_figure, grid_figure
+from analysis.html.page import render_page
+from analysis.methods import Methods
 from analysis.report import write_tables
 from analysis.results import Results
 from analysis.tables.experiment import answers_table, main_table
 from analysis.tables.table import to_frame
 from harness.commands._answer import report_of
+from harness.experiment.as_declared import remember
 from harness.statistics.intervals import comparison_level
 from harness.store import ResultStore
 
@@ -96,6 +100,24 @@ def test_looks_that_go_on_that_ended_early_and_that_share_base_policies_are_said
     assert "What ended early as higher or lower is too large on average" in small
     small = " ".join(answer_of(results).small)
     assert "Seeds share 2 base policies, and intervals are over these, approximately at looks." in small
+
+
+def test_what_changed_after_a_look_stands_beside_the_verdict_on_the_picture_and_on_the_page(tmp_path: Path) -> None:
+    store = build_store(tmp_path, margin=3.0, **SHORT)
+    plan = loaded(tmp_path).experiment.plan
+    remember(store, replace(plan, margins={}, seeds=(0, 1)), ())
+    remember(store, plan, ["a run"])
+    results, words = (
+        loaded(tmp_path),
+        "the margin was chosen as 3 after the scores; seeds grew from 2 to 3 after a look",
+    )
+    assert answer_of(results).caveats[0] == f"Not as first declared: {words}."
+    assert not any("declared not to matter" in line for line in answer_of(results).small)
+    assert any(words in note for note in main_table(results).notes)
+    assert any(words in sentence for sentence in Methods(results, store).sentences)
+    with figure_style("paper"):
+        assert "not as first declared" in differences_figure(results).axes[0].get_xlabel().replace("\n", " ")
+    assert "when 12 of its 12 runs had finished, and changed since" in render_page(results, tmp_path)
 
 
 def test_a_grid_says_that_its_intervals_are_simultaneous(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 import shutil
 import subprocess
@@ -13,12 +12,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from scipy import stats
-from synthetic_store import RUNGS, SHORT, build_store, declared, loaded, make_samples, relogged
+from synthetic_store import SHORT, build_store, declared, loaded, make_samples, relogged
 
 from analysis.designs import grid_of, near_best
 from analysis.effects import pairs_of
 from analysis.html.page import render_page
-from analysis.samples import run_cells, tokens_to
+from analysis.samples import run_cells
 from analysis.tables.experiment import (
     all_tables,
     behaviour_table,
@@ -171,14 +170,6 @@ def test_votes_are_over_equal_answers_not_equal_texts():
     assert texts[["maj@3", "maj@5"]].iloc[0].tolist() == pytest.approx([0.5, 0.0])
 
 
-def test_tokens_to_target_interpolates_between_evaluations():
-    cells = pd.DataFrame({"step": [0, 10, 20], "avg": [0.2, 0.4, 0.8]})
-    steps = pd.DataFrame({"step": [10, 20], "generated_tokens_total": [1000, 3000]})
-    assert tokens_to(cells, steps, 0.6) == pytest.approx(2000)
-    assert tokens_to(cells, steps, 0.1) == 0.0
-    assert math.isinf(tokens_to(cells, steps, 0.9))
-
-
 NASTY = Table(
     "n",
     "50 % of A_B & {C} #1 ~ ^ \\ $x$ <b> “q” ±",
@@ -229,22 +220,6 @@ def test_latex_has_all_columns_or_those_that_are_picked(results):
     arm = next(line for line in picked.splitlines() if line.startswith("+ overlong filtering"))
     assert len(arm.split(" & ")) == 2
     assert "published" not in picked
-
-
-def test_an_arm_with_a_seed_below_the_target_has_no_tokens_to_it(results):
-    """The target is the base's own mean, which one of its seeds does not reach."""
-    base = results.experiment.plan.base
-    reached = [math.isfinite(value) for value in results.scores(base, "tokens_to_target").values()]
-    assert 0 < sum(reached) < len(reached)
-    table = behaviour_table(results)
-    assert math.isnan(table.rows[1]["tokens_to_target"])
-    assert f"{base.label}, not reached in {reached.count(False)} of 3 seeds" in table.notes[-1]
-
-
-def test_without_a_target_no_arm_is_said_to_miss_it(tmp_path):
-    build_store(tmp_path, rungs=RUNGS[:2], missing=[((0, seed), "failed") for seed in (0, 1, 2)], **SHORT)
-    (_, note) = behaviour_table(loaded(tmp_path)).notes
-    assert note == "Tokens to target: none yet, naive GRPO has no finished run."
 
 
 def test_latex_escapes_every_special_character():
@@ -304,11 +279,17 @@ def test_rows_made_by_other_packages_code_or_another_device_are_marked_and_named
 def test_a_matched_budget_that_is_not_spent_is_said(tmp_path):
     store = build_store(tmp_path, match="tokens", **SHORT)
     arm = store.plan("ladder")["arms"][1]
-    for budget, said in ((6200, []), (12400, [f"{arm['label']}, seed 0: 50% of 12400"])):
+    for budget, said in (
+        (6200, []),
+        (12400, ["; ".join(f"overlong filtering, seed {seed}: 50% of 12400" for seed in range(3))]),
+    ):
         path = store.run(arm["runs"]["0"]).path / "config.yaml"
         path.write_text(f"training: {{steps: 2, generated_tokens: {budget}}}")
         notes = [note for note in main_table(loaded(tmp_path)).notes if "raise training.steps" in note]
         assert [note.partition("raise training.steps: ")[2].rstrip(".") for note in notes] == said
+    path.write_text("training: {steps: 2, generated_tokens: 6000}")
+    over = "The last step overshot the budget of tokens: overlong filtering by 3%."
+    assert over in main_table(loaded(tmp_path)).notes
 
 
 @pytest.mark.parametrize(

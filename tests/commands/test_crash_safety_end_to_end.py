@@ -41,7 +41,7 @@ def tables(results: Path) -> dict[str, bytes]:
     (experiment,) = (results / "experiments").iterdir()
     harness_here(results, "report", f"experiment={experiment.name}", "only=tables", f"runtime.results={results}")
     found = {
-        str(path.relative_to(experiment)): path.read_bytes()
+        str(path.relative_to(experiment)): path.read_bytes().partition(b"| a run takes")[0]
         for path in sorted((experiment / "tables").rglob("*"))
         if path.suffix in (".csv", ".md", ".tex") and "cost" not in path.name
     }

@@ -61,6 +61,8 @@ def test_a_patch_of_several_keys_is_one_change() -> None:
         ("algorithm.dead_groups.policy=refill", "dynamic sampling"),
         ("algorithm.responses_per_prompt=16", "32 responses per update instead of 16"),
         ("sampling.max_response_tokens=64", "a cap of 64 instead of 32 tokens"),
+        ("training.steps=70", "70 steps instead of 60; 1120 policy updates instead of 960"),
+        ("algorithm.epochs_per_step=2", "1920 policy updates instead of 960"),
     ],
 )
 def test_another_number_of_generated_tokens_per_update(override: str, reason: str) -> None:
@@ -82,7 +84,9 @@ def test_a_level_that_costs_more_is_named_once(tmp_path: Path) -> None:
     declared.append(f"experiment.factors={levels}")
     with config_dir(str(tmp_path)):
         found = {one.arm: one for one in check_plan(plan_experiment(declared))}
-        assert check_plan(plan_experiment([*declared, "match=tokens"])) == []
+        equal = check_plan(plan_experiment([*declared, "match=tokens"]))
+    assert [(item.arm, item.check) for item in equal] == [(arm, "unequal updates") for arm in found]
+    assert "so about 0.5 times the updates" in equal[1].reason
     assert list(found) == ["group_4", "group_16", "dynamic_sampling"]
     assert {one.check for one in found.values()} == {"unequal cost"}
     assert found["group_16"].reason.startswith("in 4 of 12 cells, against base: 32 responses per update instead")

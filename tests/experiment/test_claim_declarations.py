@@ -1,16 +1,23 @@
-"""Claims are declared whole, by one comparison in one metric; the first declaration is kept; `claim=all` runs every one."""
+"""Claims are declared whole; every experiment is remembered as first declared; `claim=all` runs every claim."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from stored_runs import about
 
 from harness import train
 from harness.configuration.compose import options
-from harness.experiment.claim import fingerprint, remember
-from harness.experiment.planning import declared_experiment, make_plan
-from harness.store import ResultStore
+from harness.evaluation.metrics.names import metric
+from harness.experiment.as_declared import changes, declaration, declared_line, remember
+from harness.experiment.plan import Plan
+from harness.experiment.planning import make_plan
+from harness.store import ResultStore, StoreError
+from harness.store.layout import declarations_file
 
 CLAIMS = options("claim")
 
@@ -30,29 +37,25 @@ def test_a_claim_of_a_rung_shares_the_runs_of_the_ladder() -> None:
     assert {arm.runs[seed] for arm in claim.arms for seed in range(8)} <= ladder
 
 
-def test_the_first_declaration_is_kept(tmp_path: object) -> None:
-    store = ResultStore(str(tmp_path))
-    declared, other = (declared_experiment(["claim=gspo", *more]) for more in ([], ["experiment.margin=2"]))
-    assert fingerprint(declared) != fingerprint(other)
-    assert fingerprint(declared) == make_plan(["claim=gspo"]).record()["declaration"]
-    for one in (declared, other):
-        remember(store, "claim_gspo", fingerprint(one))
-    kept = json.loads((store.root / "experiments" / "claim_gspo" / "claim.json").read_text())
-    assert kept["declaration"] == fingerprint(declared)
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return make_plan(["claim=gspo", "experiment.seeds=[0,1,2,3]"])
 
 
-def test_experiments_without_a_claim_record_none() -> None:
-    record = make_plan(["experiment=dapo_ladder"]).record()
-    assert "claim" not in record
-    assert "declaration" not in record
+def renamed(plan: Plan) -> Plan:
+    first, second = plan.arms
+    return replace(plan, arms=(first, replace(second, name="other")))
 
 
-def test_an_override_on_the_command_line_is_another_declaration_but_not_the_machine_s() -> None:
-    def declared(*overrides: str) -> str:
-        return str(make_plan(["claim=gspo", *overrides]).record()["declaration"])
-
-    assert declared("optimizer.learning_rate=1e-3") != declared()
-    assert declared("runtime.workers=1", "runtime.results=elsewhere") == declared()
+CHANGES: list[tuple[Callable[[Plan], Plan], str]] = [
+    (lambda plan: replace(plan, margins={"avg": 2.0}), "the margin was changed from 3 to 2 after the scores"),
+    (lambda plan: replace(plan, seeds=tuple(range(8))), "seeds grew from 4 to 8 after a look"),
+    (lambda plan: replace(plan, seeds=(4, 5, 6, 7)), "seeds were exchanged after a look"),
+    (lambda plan: replace(plan, looks=(4, 8)), "looks at 4 seeds became looks at [4, 8] after a look"),
+    (lambda plan: replace(plan, metrics=(metric("pass@8"),), margins={}), "another metric was declared (avg)"),
+    (lambda plan: replace(plan, benchmark="other"), "another benchmark was declared (arithmetic_heldout)"),
+    (renamed, "arms were left out after a look (gspo); arms were added after a look (other)"),
+]
 
 
 @pytest.mark.parametrize(("codes", "runs", "code"), [([0, 1, 0], 3, 1), ([0, 75, 0], 2, 75)])
@@ -71,3 +74,52 @@ def test_every_claim_runs_until_one_is_stopped(
     monkeypatch.setattr(train, "main", one)
     assert whole(["claim=all", "training.steps=5"]) == code
     assert ran == [[f"claim={name}", "training.steps=5"] for name in names[:runs]]
+
+
+@pytest.mark.parametrize(("change", "words"), CHANGES)
+def test_what_changes_after_a_look_is_told_for_good(
+    plan: Plan, tmp_path: Path, change: Callable[[Plan], Plan], words: str
+) -> None:
+    store = ResultStore(tmp_path)
+    remember(store, plan, ())
+    assert declared_line(store, plan.name).endswith(", before its first run")
+    remember(store, change(plan), ["a finished run"])
+    assert "; ".join(changes(store, plan.name)) == words
+    remember(store, plan, ["a finished run"])  # taking it back hides nothing
+    assert "; ".join(changes(store, plan.name)).startswith(words)
+    assert declared_line(store, plan.name).endswith(", before its first run, and changed since")
+
+
+def test_before_anything_has_finished_a_declaration_may_change(plan: Plan, tmp_path: Path) -> None:
+    store, other = ResultStore(tmp_path), replace(plan, margins={})
+    remember(store, other, ())
+    remember(store, plan, ())
+    assert changes(store, plan.name) == []
+    for spec in plan.specs[:2]:
+        store.run(spec.run_id).create("", about(spec))
+    remember(store, other, ())
+    assert changes(store, plan.name) == ["the margin was changed from 3 to none after the scores"]
+    again = replace(plan, name="again")  # another name for runs that are there
+    remember(store, again, ())
+    assert declared_line(store, "again").endswith(f"when 2 of its {len(plan.specs)} runs had finished")
+
+
+def test_a_budget_that_results_set_and_the_machine_s_keys_are_no_change_of_a_declaration(tmp_path: Path) -> None:
+    def declared(*overrides: str) -> dict[str, Any]:
+        return declaration(make_plan(["claim=gspo", *overrides, f"runtime.results={tmp_path}"]))
+
+    first = make_plan(["claim=gspo", "match=tokens", f"runtime.results={tmp_path}"])
+    assert first.first is not None
+    budget = {first.arms[1].name: ["++training.generated_tokens=9", "++training.steps=1200"]}
+    settled = first.first.then(replace(first.first.part, settings=budget))
+    assert declaration(settled) == declaration(first)
+    assert declared("optimizer.learning_rate=1e-3") != declared() == declared("runtime.workers=1")
+
+
+def test_a_damaged_file_of_declarations_is_named(plan: Plan, tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    remember(store, plan, ())
+    path = declarations_file(store.root, plan.name)
+    path.write_text(path.read_text() + '{"at": 3}\n')
+    with pytest.raises(StoreError, match=r"declared.jsonl is damaged"):
+        changes(store, plan.name)
