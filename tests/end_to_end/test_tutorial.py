@@ -1,4 +1,4 @@
-"""docs/your_experiment.md, read as its reader does: its files are written, its commands and its Python run, with small runs."""
+"""docs/tutorial.md and docs/your_experiment.md, read as their reader does: files are written, commands and Python run, with small runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from verbs import ROOT, harness_here, python
 from analysis import load
 from analysis.answer import answer_sentences
 
-PAGE = (ROOT / "docs" / "your_experiment.md").read_text()
+PAGE = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("tutorial", "your_experiment"))
 SMALL = (
     "training.steps=2",
     "training.evaluate_every=1",
@@ -32,7 +32,7 @@ def blocks(language):
 def commands():
     lines = [line for block in blocks("console") for line in block.splitlines()]
     assert all(line.startswith("$ harness ") for line in lines), lines
-    return [shlex.split(line.removeprefix("$ harness ")) for line in lines]
+    return [shlex.split(line.removeprefix("$ harness ")) for line in lines if not line.startswith("$ harness view")]
 
 
 def small(arguments):
@@ -109,3 +109,13 @@ def test_the_python_of_the_page_and_the_example_run(folder):
     said = python(path, str(ROOT / "examples" / "lengths.py"), "results", "lengths")
     assert "dr_grpo - grpo, length_wrong: " in said
     assert (path / "figures" / "lengths-lengths.png").exists()
+
+
+def test_the_lines_that_tune_make_a_plan_of_both_parts(folder):
+    path, _ = folder
+    text = (path / "questions" / "experiment" / "lengths.yaml").read_text().replace("name: lengths", "name: tuned")
+    text = text.replace("[length_wrong, avg]", "[avg, length_wrong]")
+    tune = next(block for block in blocks("yaml") if block.startswith("  tune:"))
+    (path / "questions" / "experiment" / "tuned.yaml").write_text(text + tune)
+    plan = json.loads(harness_here(path, "plan", "--config-dir", "questions", "experiment=tuned", "--json"))
+    assert plan["totals"]["runs"] == 2 * 4 * 8 + 2 * 5
