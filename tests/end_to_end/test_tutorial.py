@@ -118,4 +118,5 @@ def test_the_lines_that_tune_make_a_plan_of_both_parts(folder):
     tune = next(block for block in blocks("yaml") if block.startswith("  tune:"))
     (path / "questions" / "experiment" / "tuned.yaml").write_text(text + tune)
     plan = json.loads(harness_here(path, "plan", "--config-dir", "questions", "experiment=tuned", "--json"))
-    assert plan["totals"]["runs"] == 2 * 4 * 8 + 2 * 5
+    assert plan["totals"]["runs"] == 2 * 4 * 8
+    assert any("10 runs follow" in note for note in plan["notes"])
