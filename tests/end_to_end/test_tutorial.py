@@ -62,8 +62,8 @@ def test_the_page_leads_to_tables_and_figures_of_both_metrics(folder):
     path, said = folder
     out = path / "results" / "experiments" / "lengths"
     answer = (out / "tables" / "answer.md").read_text()
-    assert re.search(r"^\*\*Length of wrong answers: Dr.GRPO", answer, flags=re.MULTILINE)
-    assert re.search(r"^\*\*avg@4: Dr.GRPO", answer, flags=re.MULTILINE)
+    assert re.search(r"^\*\*Length of wrong answers: at equal steps Dr.GRPO", answer, flags=re.MULTILINE)
+    assert re.search(r"^\*\*avg@4: at equal steps Dr.GRPO", answer, flags=re.MULTILINE)
     assert re.search(r"\| Dr\.GRPO \| [+−][\d.]+ \|", answer)
     for name in (
         "differences.pdf",
