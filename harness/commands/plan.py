@@ -55,7 +55,7 @@ _PIPE, _TABLE = 200, 120  # columns without a terminal, and those from which arm
 _LAUNCHER = ("hydra/launcher=", "hydra.launcher.")  # who trains the runs changes no plan
 # What is told of the arms where it is one thing for all of them.
 _COMMON = (
-    "model.kind", "model.path", "task.kind", "task.path", "training.steps", "training.generated_tokens", "training.seconds",
+    "model.kind", "model.path", "task.kind", "task.path", "training.steps", "training.generated_tokens",
     "algorithm.prompts_per_step", "algorithm.responses_per_prompt", "sampling.max_response_tokens", "optimizer.learning_rate",
 )  # fmt: skip
 Changes = dict[str, tuple[Any, Any]]
