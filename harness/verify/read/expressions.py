@@ -104,6 +104,8 @@ class _Reader:
 
     def power(self) -> Tree:
         base = self.atom()
+        if (token := self.token()) is None or token.kind != "operator":
+            return base
         while (sign := self.operator(*_POSTFIX)) is not None:
             if base[:2] == ("call", "factorial") and sign == "!":
                 raise _NoExpression  # `5!!` is no factorial of a factorial
@@ -225,6 +227,8 @@ def _split(tokens: Sequence[Token]) -> list[Sequence[Token]]:
 
 def number(text: str) -> Tree:
     r"""Return the tree of a number as its token writes it: `12.50`, `2\frac{1}{2}`, `0.\overline{3}`, `3\times 10^{5}`."""
+    if text.isdigit():
+        return ("number", Fraction(int(text)), -1)  # much faster than to read the text
     if "\\" not in text:
         return ("number", Fraction(text), len(text.partition(".")[2]) if "." in text else -1)
     first, *parts = re.findall(r"-?[\d.]+", text)

@@ -25,6 +25,7 @@ _MONEY = {r"\$": "dollar", "USD": "dollar", "€": "euro", "£": "pound_sterling
 _EDGES = frozenset((".", ":", ",", ";", "=", "}", r"\\", r"\approx"))
 _SETS = frozenset(rf"\mathbb{{{letter}}}" for letter in "ZNRQC")
 _DIVIDED = (("relation", "relation", ()), ("union", "operator", (r"\cup", r"\setminus")), ("ratio", "mark", (":",)))
+_DIVIDERS = frozenset((r"\cup", r"\setminus", ":", "to"))
 _DATE = re.compile(r"(?:\d{4}([-/])\d{1,2}\1\d{1,2}|\d{1,2}([-/])\d{1,2}\2\d{4})")
 _BASE = re.compile(r"\(?([0-9A-Z]+)\)?(?:_\{?\(?(\w+)\)?\}?|base(\w+))")
 _POWERS = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}
@@ -253,6 +254,8 @@ def agree(a: Node, b: Node, least: int = 1) -> bool:
 
 def _divided(tokens: Sequence[Token], text: str) -> Node | None:
     """A relation, a union of sets, or a ratio (`3:4`, `3 to 4`)."""
+    if not any(token.kind == "relation" or token.text in _DIVIDERS for token in tokens):
+        return None
     tokens = [Token("mark", ":") if token.text == "to" and token.kind == "word" else token for token in tokens]
     for kind, token_kind, signs in _DIVIDED:
         sides, found = split(tokens, token_kind, *signs)
