@@ -153,8 +153,8 @@ class _Reader:
             return self.command(token.text[1:])
         if token.kind != "group" or token.text not in ("(", "{", "[", *_BRACKETS):
             raise _NoExpression
-        if not token.items:
-            return self.atom()
+        if token.text == "{" and not token.items:
+            return self.atom()  # `{}`
         tree = _Reader(token.items).whole()
         return ("call", _BRACKETS[token.text], tree) if token.text in _BRACKETS else tree
 
