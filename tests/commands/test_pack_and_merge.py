@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from commands_support import EXPERIMENT, finish, plan
 from stored_runs import about
+from tables import table
 from verbs import Said
 
 from harness.experiment.plan import Plan, RunSpec
@@ -111,23 +112,7 @@ def sealed(store: ResultStore, spec: RunSpec) -> RunDir:
     return run
 
 
-@pytest.mark.parametrize(
-    ("here", "there", "words", "wins"),
-    [
-        ("absent", "finished", "", "there"),
-        ("absent", "unfinished", "", "there"),
-        ("absent", "damaged", "is not what it was when the run finished", "here"),
-        ("unfinished", "finished", "", "there"),
-        ("unfinished", "unfinished", "", "here"),
-        ("finished", "unfinished", "", "here"),
-        ("finished", "sealed", "", "here"),
-        ("finished", "other", "it finished here with other results", "here"),
-        ("damaged", "sealed", "", "there"),
-        ("damaged", "unfinished", "", "here"),
-        ("newer", "sealed", "", "here"),
-        ("newer", "unfinished", "", "here"),
-    ],
-)
+@table(__file__, "merged", "here, there, words, wins")
 def test_what_finished_here_stays_and_what_is_better_there_is_taken(
     store: ResultStore, other: ResultStore, here: str, there: str, words: str, wins: str
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tables import table
 from trainer_configs import TRL, VERL
 from verbs import Said
 
@@ -71,27 +72,17 @@ def test_hydras_own_file_is_read_with_what_it_refers_to(tmp_path: Path) -> None:
     assert values["actor_rollout_ref.rollout.k"] == {}
 
 
+@table(__file__, "outside", "text")
 def test_what_a_file_refers_to_outside_of_itself_is_never_read(
-    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     monkeypatch.setenv("A_TOKEN", "hf_secret")
-    out = tmp_path / "mine" / "experiment" / "grpo.yaml"
-    for text in (
-        "model_name_or_path: ${oc.env:A_TOKEN,none}",
-        "model_name_or_path: ${oc.decode:${oc.env:A_TOKEN}}",
-        "model_name_or_path: \\${oc.env:A_TOKEN}",
-        "model_name_or_path: ${a}\na: ${oc.env:A_TOKEN}",
-        "model_name_or_path: ${a}\na: ${model_name_or_path}",
-        "model_name_or_path: a\nlora_r: 4\nlora_target_modules: ['${oc.env:A_TOKEN}']",
-        "model_name_or_path: a\nreward_funcs: ['${oc.env:A_TOKEN}']",
-        "model_name_or_path: ${run_directory:}",
-    ):
-        file = tmp_path / "config.yaml"
-        file.write_text(f"beta: 0.1\nuse_peft: true\n{text}\n")
-        refusal = said("translate", "from=trl", f"file={file}", f"out={out}", code=2)
-        assert "refers to another setting" in refusal
-        assert "hf_secret" not in refusal
-        assert not out.exists()
+    file, out = tmp_path / "config.yaml", tmp_path / "mine" / "experiment" / "grpo.yaml"
+    file.write_text(f"beta: 0.1\nuse_peft: true\n{text}\n")
+    refusal = said("translate", "from=trl", f"file={file}", f"out={out}", code=2)
+    assert "refers to another setting" in refusal
+    assert "hf_secret" not in refusal
+    assert not out.exists()
 
 
 def test_a_text_that_hydra_would_resolve_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,20 +118,7 @@ def test_references_that_multiply_are_refused(tmp_path: Path) -> None:
         read_config(file)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("args.json", json.dumps({"beta": 0.1, "learning_rate": 1e-6})),
-        ("args.yaml", "beta: 0.1\nlearning_rate: 1e-6\n"),
-        (
-            "config.yaml",
-            "_wandb: {value: {cli_version: 1}}\nbeta: {desc: null, value: 0.1}\nlearning_rate: {value: 1e-6}\n",
-        ),
-        ("overrides.yaml", "- beta=0.1\n- +learning_rate=1e-6\n- seed=1\n- ~seed\n"),
-        ("overrides.txt", "# of the run\nbeta=0.1\n\nlearning_rate=1e-6\n"),
-        ("marked.txt", "\ufeffbeta=0.1\nlearning_rate=1e-6\n"),  # with a byte order mark
-    ],
-)
+@table(__file__, "kinds", "name, text")
 def test_a_file_of_each_kind_is_read(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     assert read_config(tmp_path / name) == {"beta": 0.1, "learning_rate": 1e-6}

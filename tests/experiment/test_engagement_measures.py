@@ -88,20 +88,7 @@ def test_arms_without_a_parent_are_compared_with_the_base_but_the_full_recipe_wi
 TOKENS = Measure("released", ("algorithm.surrogate.clip_high",), "of tokens", ("a",), 0.003, "arm")
 
 
-@pytest.mark.parametrize(
-    ("fraction", "text"),
-    [
-        (0.0, "0 %"),
-        (3e-17, "0 %"),
-        (4e-6, "< 0.001 %"),
-        (2e-4, "0.02 %"),
-        (0.00296, "0.3 %"),
-        (0.0144, "1.4 %"),
-        (0.0996, "10 %"),
-        (0.144, "14 %"),
-        (1.0, "100 %"),
-    ],
-)
+@table(__file__, "percents", "fraction, text")
 def test_percents_have_two_digits(fraction: float, text: str) -> None:
     assert percent(fraction) == text
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from objective_support import algorithm, responses
 from small_runs import Bench, small_config
+from tables import table
 
 from harness.configuration.sections import CORRECTIONS
 from harness.objective.correction import Mismatch, engine_weights
@@ -21,22 +22,7 @@ TRAINER = torch.log(torch.tensor([0.2, 0.2, 0.2, 0.8, 0.3]))
 LENGTHS = torch.tensor([2, 3])
 
 
-@pytest.mark.parametrize(
-    ("kind", "cap", "floor", "expected"),
-    [
-        ("token", 2.5, 0.0, [2.0, 1.0, 0.5, 2.5, 2.5]),
-        ("token", 2.5, 0.7, [2.0, 1.0, 0.7, 2.5, 2.5]),
-        ("token_mask", 2.5, 0.0, [2.0, 1.0, 0.5, 0.0, 0.0]),
-        ("token_mask", 2.5, 0.7, [2.0, 1.0, 0.0, 0.0, 0.0]),  # IcePop: both sides
-        # products 2 and 6; geometric means sqrt(2) = 1.41 and 6^(1/3) = 1.82
-        ("sequence", 2.5, 0.0, [2.0, 2.0, 2.5, 2.5, 2.5]),
-        ("sequence_mask", 2.5, 0.0, [2.0, 2.0, 0.0, 0.0, 0.0]),
-        ("sequence_mask", 7.0, 3.0, [0.0, 0.0, 6.0, 6.0, 6.0]),
-        ("geometric_mask", 2.5, 0.7, [1.0, 1.0, 1.0, 1.0, 1.0]),
-        ("geometric_mask", 1.5, 0.7, [1.0, 1.0, 0.0, 0.0, 0.0]),
-        ("geometric_mask", 2.5, 1.5, [0.0, 0.0, 1.0, 1.0, 1.0]),
-    ],
-)
+@table(__file__, "weights", "kind, cap, floor, expected")
 def test_weights_by_hand(kind: str, cap: float, floor: float, expected: list[float]) -> None:
     weights = engine_weights(TRAINER, SAMPLER, LENGTHS, kind, cap, floor)
     torch.testing.assert_close(weights, torch.tensor(expected))

@@ -133,7 +133,8 @@ def test_an_engine_that_keeps_old_prefixes_or_stays_asleep_is_dead(lacks: str, m
 def test_only_what_vllm_refuses_is_a_configuration_error(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failed kernel or full memory is none: it passes with its traceback."""
 
-    def start(*_: object, **__: object) -> None:
+    def start(*_: object, **settings: object) -> None:
+        assert settings["enable_prefix_caching"] is False
         raise error
 
     monkeypatch.setattr(in_process, "_environment", lambda *_: None)
@@ -141,7 +142,17 @@ def test_only_what_vllm_refuses_is_a_configuration_error(error: Exception, monke
     refused = isinstance(error, ValueError)
     words = f"vLLM cannot serve folder: {error}" if refused else str(error)
     with pytest.raises(ConfigError if refused else type(error), match=words):
-        VllmEngine.load("folder", vllm.Config(), RuntimeConfig(), "cpu", torch.float32)
+        VllmEngine.load("folder", vllm.Config(prefix_caching=False), RuntimeConfig(), "cpu", torch.float32)
+
+
+def test_an_update_names_a_missing_or_foreign_tensor_and_leaves_out_rotary_tables() -> None:
+    sampler, _ = engine()
+    table = ("model.layers.0.self_attn.rotary_emb.inv_freq", torch.zeros(1))
+    sampler.load_weights([*WEIGHTS.items(), table])
+    with pytest.raises(ConfigError, match="the policy has no tensor 'w'"):
+        sampler.load_weights([table])
+    with pytest.raises(ConfigError, match="the checkpoint has no tensor 'other'"):
+        sampler.load_weights([*WEIGHTS.items(), ("other", torch.zeros(1))])
 
 
 def test_what_vllm_would_answer_otherwise_than_asked_is_refused() -> None:

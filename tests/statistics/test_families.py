@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from tables import table
 
 from analysis.tables.table import Column, cell_text
 from harness.statistics.intervals import Estimate, Independent, Paired, Verdict, judge, judge_one
@@ -45,24 +46,10 @@ def test_comparisons_without_two_seeds_count_in_the_family():
     assert found["b"].value == 0.1
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "margin", "verdict", "words"),
-    [
-        (0.01, 0.05, None, Verdict.HIGHER, "higher"),
-        (-0.05, -0.01, 0.03, Verdict.LOWER, "lower"),
-        (0.01, 0.02, 0.03, Verdict.HIGHER_INSIDE, "higher, by less than 3 points"),
-        (-0.02, -0.01, 0.025, Verdict.LOWER_INSIDE, "lower, by less than 2.5 points"),
-        (-0.01, 0.02, 0.03, Verdict.EQUIVALENT, "equivalent within 3 points"),
-        (-0.01, 0.03, 0.03, Verdict.NOT_RESOLVED, "not resolved"),
-        (-0.01, 0.02, None, Verdict.NOT_RESOLVED, "not resolved"),
-        (0.0, 0.02, None, Verdict.NOT_RESOLVED, "not resolved"),
-        (0.0, 0.0, 0.03, Verdict.EQUIVALENT, "equivalent within 3 points"),
-        (math.nan, math.nan, 0.03, Verdict.NOT_RESOLVED, "not resolved"),
-    ],
-)
+@table(__file__, "words", "low, high, margin, verdict, words")
 def test_the_word_is_where_the_interval_lies(low, high, margin, verdict, words):
     estimate = Estimate((low + high) / 2, low, high, margin=margin)
-    assert estimate.verdict is verdict
+    assert estimate.verdict is Verdict[verdict]
     assert estimate.words(100, "points") == words
 
 

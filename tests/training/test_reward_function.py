@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from small_runs import Bench, small_config
+from tables import table
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import identity, run_id
@@ -76,18 +77,7 @@ def test_a_function_that_fails_on_every_first_response_ends_the_run(bench: Bench
         bench.trained(small_config(training__steps=1, algorithm__reward=reward), "c")
 
 
-@pytest.mark.parametrize(
-    ("reference", "said"),
-    [
-        ("{code}:missing", "defines no function 'missing'; it has broken"),
-        ("{code}:other", "other of .* takes temperature"),
-        ("{code}.txt:in_it", "write FILE.py:NAME"),
-        ("{code}", "write FILE.py:NAME"),
-        ("gone.py:score", "there is no file gone.py"),
-        ("gone.module:score", "there is no Python module 'gone.module'"),
-        ("harness.testbed.erring:score", "defines no function 'score'; it has large_fails"),
-    ],
-)
+@table(__file__, "refused", "reference, said")
 def test_what_is_no_function_is_refused_by_name(code: Path, reference: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         RewardFunction(RewardConfig(function=reference.format(code=code)), print)
