@@ -3,12 +3,10 @@
 With a cold start it is first trained on demonstrations, so that RL begins with responses that end and have an answer.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from harness.base_policy._recipe import Bases, ColdStart
 from harness.configuration.error import Checked, ConfigError, choice, ranged
@@ -57,7 +55,7 @@ class Config(Checked, key="model"):
         if self.bases != Bases() and not self.cold_start.steps:
             raise ConfigError("model.bases are cold starts, and there is none: set model.cold_start.steps")
 
-    def without_cold_start(self) -> Config:
+    def without_cold_start(self) -> Self:
         """The policy that the cold start begins from."""
         return dataclasses.replace(self, cold_start=ColdStart(), bases=Bases())
 

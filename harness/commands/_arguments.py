@@ -211,7 +211,6 @@ class Counter:
         self._task = self._bar.add_task(label, start=False)
 
     def __call__(self, count: int, total: int) -> None:
-        """Say how far it is."""
         if not self._bar.live.is_started:
             atexit.register(self._bar.stop)  # which shows the cursor again, whatever ends this
             self._bar.start()
@@ -231,7 +230,6 @@ class VerbAnswer:
 
     @property
     def exit_code(self) -> int:
-        """The code that the verb ends with."""
         return Exit.DONE
 
 

@@ -79,25 +79,21 @@ class ExperimentRun:
             if settled is None:
                 return
             self.ask_for(first.then(settled))
-        undecidable_count = self._bring_all()
-        self.tell()
-        if self.plan.looks and self.summary.ended_well:  # how many seeds are asked for is known now
-            self._say(dropped_runs_line(self.part, self._previous_runs))
-        if undecidable_count:
-            name = self.plan.name
-            print(
-                f"{name}: {undecidable_count} comparisons wait for scores that no run brings (of refused arms, or of runs without an "
-                f"evaluation); `harness status experiment={name}` names them"
-            )
-
-    def _bring_all(self) -> int:
-        """Bring the plan to its end, look by look; returns how many comparisons no run can decide."""
         if not self.plan.looks:
             self.store_plan(self.plan)
             self.summary = self.bring(self.plan)
-            return 0
+            self.tell()
+            return
         decisions = self.bring_looks()
-        return decisions.open if self.summary.ended_well else 0
+        self.tell()
+        if self.summary.ended_well:  # how many seeds are asked for is known now
+            self._say(dropped_runs_line(self.part, self._previous_runs))
+        if self.summary.ended_well and decisions.open:
+            name = self.plan.name
+            print(
+                f"{name}: {decisions.open} comparisons wait for scores that no run brings (of refused arms, or of runs without an "
+                f"evaluation); `harness status experiment={name}` names them"
+            )
 
     def bring_looks(self) -> Decisions:
         """Bring look after look to its end, until no comparison waits for seeds, runs are left over, or a stop came."""

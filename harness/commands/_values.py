@@ -33,7 +33,6 @@ class EffectRow:
 
     @classmethod
     def of(cls, effect: Effect) -> EffectRow:
-        """The row of an effect."""
         row: dict[str, Any] = effect.row
         return cls(**{name: row[name] for name in cls.__annotations__})
 

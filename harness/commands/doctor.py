@@ -8,10 +8,8 @@ import argparse
 import importlib.metadata
 import platform
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
@@ -114,14 +112,6 @@ def _store_checks(store: ResultStore) -> Iterator[Check]:
     yield Check("store", f"{len(store.run_ids())} runs, {len(store.plans())} experiments", not problems)
     for problem in problems:
         yield Check("store", problem, False)
-    if (kind := file_system(store.root)) in ("tmpfs", "ramfs"):
-        yield Check("results", f"on {kind}: gone after a restart", False)
-
-
-def file_system(path: Path) -> str:
-    """The type of the file system that holds a path; empty where `stat` does not tell (it does on Linux)."""
-    command = ["stat", "--file-system", "--format=%T", str(path)]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _contents(store: ResultStore) -> Iterator[Check]:

@@ -55,10 +55,8 @@ def find_keys(keys: Sequence[Key], name: str) -> list[Key]:
 
 
 def section_of(key: Key) -> str:
-    """The first part of a key."""
     return key.name.split(".")[0]
 
 
 def sections(keys: Sequence[Key]) -> list[str]:
-    """The sections of these keys, in their order."""
     return list(dict.fromkeys(map(section_of, keys)))

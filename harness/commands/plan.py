@@ -366,7 +366,6 @@ def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> str:
 
 
 def total_lines(totals: Totals) -> list[str]:
-    """Tell what is left to do and what it is expected to take."""
     counts = [format_count(totals.runs), f"{totals.finished} finished", f"{totals.to_run} to run"]
     lines = [", ".join(counts + [f"{totals.refused} refused"] * bool(totals.refused))]
     if totals.seconds is not None and totals.generated_tokens is not None and totals.known:

@@ -42,7 +42,6 @@ def require_texts(key: str, values: Sequence[str]) -> None:
 
 
 def require_range(key: str, value: float, low: float, high: float = float("inf")) -> None:
-    """Raise unless low <= value <= high."""
     if not (low <= value <= high and math.isfinite(value)):
         bound = f"at least {low:g}" if high == float("inf") else f"between {low:g} and {high:g}"
         raise ConfigError(f"{key}={value!r} must be {bound}")

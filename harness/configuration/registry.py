@@ -60,6 +60,7 @@ RETIRED: Mapping[str, Mapping[str, Any]] = {
         "orders": 8,
     },
     "harness.configuration.sections.TrainingConfig": {"seconds": None},
+    "harness.backends.trl.Config": {"liger": False},
 }
 
 

@@ -130,7 +130,6 @@ def portable(config: RunConfig) -> dict[str, Any]:
 
 
 def yaml_text(values: dict[str, Any]) -> str:
-    """A dumped configuration as YAML."""
     return str(yaml.dump(values, Dumper=_Dumper, sort_keys=False))
 
 
@@ -188,7 +187,6 @@ def _mapping(value: Any, path: str) -> dict[str, Any]:
 
 
 def _load_member(package: str, values: Any, path: str) -> Any:
-    """One family member's Config, chosen by its `kind`."""
     kind = _mapping(values, path).get("kind")
     if not isinstance(kind, str):
         problem = f"{path} has no `kind`" if kind is None else f"{path}.kind={kind!r} is no name"

@@ -50,7 +50,6 @@ def register(folders: Iterable[Path], families: Iterable[str], shipped_kinds: Ca
 
 
 def own_kinds(family: str) -> list[str]:
-    """The kinds of a family's members of one's own."""
     return [kind for member_family, kind in FILES if member_family == family]
 
 

@@ -122,7 +122,6 @@ class Translation:
     origins: dict[str, str] = field(default_factory=dict)  # of an import, our key → the setting of theirs
 
     def cannot(self, key: str, value: Any, reason: str) -> None:
-        """Record that a setting has no counterpart."""
         self.inexpressible.append(f"{key}={value}: {reason}")
 
     def set(self, ours: str, value: Any, origin: str = "") -> None:
@@ -164,7 +163,10 @@ def hydra_value(value: Any) -> str:
 
 
 class Settings:
-    """A trainer's resolved settings, with checks that name the key of a value that cannot be."""
+    """A trainer's resolved settings. A key that is absent or null is `default` (no number, no names, an off switch, an empty text).
+
+    Raises `ConfigError` that names the key of a value of another type, or of one that refers to another setting.
+    """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self.values = values
@@ -173,7 +175,6 @@ class Settings:
         return key in self.values
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return a value as it stands. Raises `ConfigError` for one that refers to another."""
         value = self.values.get(key, default)
         if _has_reference(value):
             raise ConfigError(f"{key}={value} refers to another setting; give the resolved configuration")
@@ -186,12 +187,11 @@ class Settings:
         return value
 
     def number(self, key: str, default: float | None = None) -> Any:
-        """Return a number; `default` where the key is absent or null. Raises `ConfigError` for another value."""
         value = self._get_valid(key, _is_number, "is not a number")
         return default if value is None else value
 
     def count(self, key: str) -> int | None:
-        """Return an integer from 1 on, None where the key is absent or null. Raises `ConfigError` for another value."""
+        """Return an integer from 1 on."""
         self.number(key)
         value = self._get_valid(
             key, lambda value: value >= 1 and value == int(value), "is no count; give an integer from 1 on"
@@ -199,16 +199,14 @@ class Settings:
         return None if value is None else int(value)
 
     def flag(self, key: str) -> bool:
-        """Return a switch, False where the key is absent or null. Raises `ConfigError` for another value."""
         return bool(self._get_valid(key, lambda value: isinstance(value, bool), "is neither true nor false"))
 
     def text(self, key: str, default: str = "") -> str:
-        """Return a text, `default` where the key is absent or null. Raises `ConfigError` for another value."""
         value = self._get_valid(key, lambda value: isinstance(value, str), "is not a text")
         return default if value is None else str(value)
 
     def names(self, key: str) -> list[str]:
-        """Return a list of names, or one name, as a list; empty where the key is absent or null. Raises `ConfigError` for another value."""
+        """Return a list of names; one name is a list of it."""
         value = self.get(key)
         names = [] if value is None else [value] if isinstance(value, str) else value
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -216,7 +214,6 @@ class Settings:
         return names
 
     def numbers(self, key: str) -> list[float] | None:
-        """Return a list of numbers, None where the key is absent or null. Raises `ConfigError` for another value."""
         value = self.get(key)
         if value is not None and not (isinstance(value, list) and all(map(_is_number, value))):
             raise ConfigError(f"{key}={value} is no list of numbers")

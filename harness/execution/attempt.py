@@ -1,7 +1,5 @@
 """The record of one attempt at a run: claim, manifest, attempt directory, and what the end of its worker means. No processes here."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json
@@ -10,17 +8,15 @@ import platform
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from harness.configuration.identity import IDENTITY_VERSION
 from harness.execution.exit_codes import EXIT_INTERRUPTED
 from harness.experiment.plan import RunSpec
 from harness.model.system import installed_gpus, processor
 from harness.store import Lease, RunDir, layout
-from harness.store.atomic import write_file
 from harness.store.reader import read_tail
 from harness.store.run import utc_now
 
@@ -38,7 +34,7 @@ class Attempt:
     @classmethod
     def begin(
         cls, spec: RunSpec, run: RunDir, *, provenance: Mapping[str, Any], environment: Mapping[str, str]
-    ) -> Attempt | None:
+    ) -> Self | None:
         """Claim `spec` and record a new attempt; None if the run is finished.
 
         An attempt without an outcome belongs to a supervisor that died: it is marked "lost". A start without a manifest is made again.
@@ -69,8 +65,6 @@ class Attempt:
             }
             manifest["attempts"].append(_new_record(int(path.name), environment))
             run.write_config(spec.config_yaml)
-            record = _environment_record(provenance, environment)
-            write_file(path / layout.ENVIRONMENT, record, durable=False)
             run.write_manifest(manifest)
         except BaseException:
             lease.release()
@@ -150,18 +144,6 @@ def _new_record(index: int, environment: Mapping[str, str]) -> dict[str, Any]:
         "device": device_name(devices),
         "job": os.environ.get("SLURM_JOB_ID"),
     }
-
-
-def _environment_record(provenance: Mapping[str, Any], environment: Mapping[str, str]) -> bytes:
-    record = {
-        "host": socket.gethostname(),
-        "supervisor_pid": os.getpid(),
-        "python": sys.version.split()[0],
-        "platform": platform.platform(),
-        "environment": dict(environment),
-        "provenance": dict(provenance),
-    }
-    return json.dumps(record, indent=1).encode() + b"\n"
 
 
 _PACKAGES = (

@@ -83,15 +83,6 @@ class RunBatch:
     provenance: Mapping[str, Any]
     entry: str = "harness.execution.worker:main"
 
-    @property
-    def store(self) -> ResultStore:
-        return ResultStore(self.root)
-
-    def unfinished_specs(self) -> list[RunSpec]:
-        """The runs that are not finished, each once. One that cannot be read is among them: its failure is reported by name."""
-        specs = {spec.run_id: spec for spec in self.specs}.values()
-        return [spec for spec in specs if self.store.run(spec.run_id).status != "finished"]
-
 
 def usable_cores() -> int:
     """The cores that this process may use; all of them where the system (macOS) does not say."""
@@ -144,14 +135,16 @@ def supervise(
 class _Supervisor:
     def __init__(self, batch: RunBatch, progress: Progress, gpus: GpuLeases | None) -> None:
         runtime = batch.runtime
-        self._store, self._progress, self._gpus = batch.store, progress, gpus
+        self._store, self._progress, self._gpus = ResultStore(batch.root), progress, gpus
         self._provenance = batch.provenance
         # What a run without a lease sees: a run on the CPU takes no GPU, whatever its libraries would do.
         self._without_lease = {} if runtime.device == "cuda" else {"CUDA_VISIBLE_DEVICES": ""}
         self._slots = worker_count(runtime, gpus.count if gpus else 0)
         self._workers = Workers(batch.entry, runtime.threads)
         self._tracking = TrackerFeed(runtime.trackers)
-        self._queue: deque[RunSpec] = deque(batch.unfinished_specs())
+        # The runs that are not finished, each once. One that cannot be read is among them: its failure is reported by name.
+        specs = {spec.run_id: spec for spec in batch.specs}.values()
+        self._queue = deque(spec for spec in specs if self._store.run(spec.run_id).status != "finished")
         self._skipped_ids = sorted({spec.run_id for spec in batch.specs} - {spec.run_id for spec in self._queue})
         self._total = len(self._queue) + len(self._skipped_ids)
         self._summary = Summary(skipped=list(self._skipped_ids))

@@ -49,11 +49,6 @@ class End:
     note: str = ""
 
 
-def python_path() -> str:
-    """Put the project before what PYTHONPATH has: a process of ours finds it from whatever directory."""
-    return os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH", "")]))
-
-
 class Workers:
     """Worker processes of one supervisor. The fork server lives as long as this process, for other supervisors in it as well.
 
@@ -64,7 +59,9 @@ class Workers:
 
     def __init__(self, entry: str, threads: int) -> None:
         self._entry = entry
-        self._environment = {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": python_path()}
+        # The project before what PYTHONPATH has: a process of ours finds it from whatever directory.
+        python_path = os.pathsep.join(filter(None, [str(_PROJECT), os.environ.get("PYTHONPATH", "")]))
+        self._environment = {"OMP_NUM_THREADS": str(threads), "PYTHONPATH": python_path}
         if (
             get_start_method() not in get_all_start_methods()
         ):  # a job of joblib: every child would look for joblib's own method

@@ -47,14 +47,10 @@ def data_faults(plan: Plan) -> list[str]:
 def _readers(plan: Plan) -> Iterator[RunConfig]:
     """One configuration for each choice of task, benchmarks and verifier among the arms."""
     configs = {
-        content_hash(*map(dump, _read_by(arm.config)), arm.config.runtime.elsewhere): arm.config
-        for arm in reversed(plan.arms)
+        content_hash(*map(dump, (config.task, config.evaluation, config.verifier)), config.runtime.elsewhere): config
+        for config in (arm.config for arm in reversed(plan.arms))
     }
     yield from reversed(configs.values())
-
-
-def _read_by(config: RunConfig) -> tuple[Any, Any, Any]:
-    return config.task, config.evaluation, config.verifier
 
 
 _MODEL = "model.path="

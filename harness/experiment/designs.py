@@ -183,7 +183,6 @@ def _overridden_keys(patch: str, base: Sequence[str]) -> list[str]:
 
 
 def arm_name(patches: Sequence[str]) -> str:
-    """The name of the arm with these patches on the base."""
     return "+".join(patches) if patches else "base"
 
 
@@ -207,7 +206,6 @@ def patch_changes(patch: str, overrides: Sequence[str]) -> Changes:
 
 
 def patches_of(overrides: Sequence[str]) -> list[str]:
-    """The patches that overrides name, in order."""
     values = [item.value() for item in parse_overrides(overrides) if item.key_or_group == "patch"]
     return [name for names in values for name in (names if isinstance(names, list) else [names])]
 

@@ -46,7 +46,6 @@ def _head_bytes(config: RunConfig) -> float:
 
 
 def model_name(config: RunConfig) -> str:
-    """Name the model for messages."""
     return str(getattr(config.model, "path", "") or getattr(config.model, "shape", config.model.kind))
 
 

@@ -123,7 +123,6 @@ class PlannedArm(Arm):
         return cls(**_read_fields(cls, {**raw, **parsed_values}))
 
     def record(self) -> dict[str, Any]:
-        """The arm as plain values."""
         return _recorded(self)
 
 
@@ -436,7 +435,6 @@ def _read_fields(kind: type[PublishedNumber | Measure | PlannedArm | Plan], raw:
 
 
 def _metrics(raw: Mapping[str, Any], label: str) -> tuple[Metric, tuple[Metric, ...]]:
-    """The score and the metrics."""
     entry = raw.get("metric") or "avg"
     try:
         return metric("avg"), tuple(map(metric, [entry] if isinstance(entry, str) else entry))

@@ -130,7 +130,6 @@ def _described(plan: Plan) -> Plan:
 
 
 def declares(overrides: Sequence[str]) -> bool:
-    """Say if overrides choose a declaration."""
     return any(item.startswith(SELECTORS) for item in overrides)
 
 
@@ -370,9 +369,12 @@ def plan_jobs(jobs: Sequence[Sequence[str]], overrides: Sequence[str], *, whole:
     own_name = (
         [sorted(arms_by_id), all_seeds] if whole else [sorted(item for item in overrides if not of_machine(item))]
     )
+    names = [arm.name for arm, *_ in arms_by_id.values()]
+    title = ", ".join(names)
     values = {
         "name": f"multirun_{content_hash(*own_name, *filter(None, [declaration]))[:8]}",
-        "title": declaration.get("name") or _title([arm.name for arm, *_ in arms_by_id.values()]),
+        "title": declaration.get("name")
+        or (title if len(title) <= 60 else f"{len(names)} arms: {names[0]} to {names[-1]}"),
         "benchmark": next(iter(first.evaluation.benchmarks), ""),
         **declaration,
         "seeds": all_seeds,
@@ -391,12 +393,6 @@ def plan_jobs(jobs: Sequence[Sequence[str]], overrides: Sequence[str], *, whole:
     if declaration:
         _refuse_unfit(experiment, arms)
     return plan_of(experiment, arms, _command(overrides, "-m"))
-
-
-def _title(arms: Sequence[str]) -> str:
-    """``grpo, dapo``; of many arms ``12 arms: lr 1e-4 to lr 1e-3``."""
-    names = ", ".join(arms)
-    return names if len(names) <= 60 else f"{len(arms)} arms: {arms[0]} to {arms[-1]}"
 
 
 def _parents(arms: Mapping[str, Arm]) -> dict[str, str | None]:

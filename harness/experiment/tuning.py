@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,10 +51,10 @@ class Tune:
     @property
     def points(self) -> list[Point]:
         """Every combination, smaller numbers first: of two that score alike the first is taken."""
-        columns = [
-            [f"{key}={_text(value)}" for value in (sorted(values) if _are_numbers(values) else values)]
-            for key, values in self.over.items()
-        ]
+        columns = []
+        for key, values in self.over.items():
+            are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+            columns.append([f"{key}={_text(value)}" for value in (sorted(values) if are_numbers else values)])
         return list(itertools.product(*columns))
 
     @property
@@ -66,10 +66,6 @@ class Tune:
 
 def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
-
-
-def _are_numbers(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
 def check_tune(tune: Tune, plan: Plan) -> None:

@@ -5,11 +5,9 @@ small models spend fewer operator calls. `named_tensors` gives back the ordinary
 S positions, N = B·S tokens, E hidden, H heads, K key/value heads, D head size, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as functional
@@ -49,7 +47,7 @@ class Shape:
     qkv_bias: bool
 
     @classmethod
-    def from_config(cls, config: Any) -> Shape:
+    def from_config(cls, config: Any) -> Self:
         """Read a `transformers` config; raise `UnsupportedArchitectureError` naming what is not supported."""
         if config.model_type not in SUPPORTED:
             raise UnsupportedArchitectureError(f"the native engine has no {config.model_type}; use engine=transformers")
@@ -192,7 +190,7 @@ class Decoder(nn.Module):
     # ---- transformers names -------------------------------------------------------------------------------------------
 
     @classmethod
-    def from_transformers(cls, config: Any, state: Mapping[str, torch.Tensor], linear: Linear) -> Decoder:
+    def from_transformers(cls, config: Any, state: Mapping[str, torch.Tensor], linear: Linear) -> Self:
         """Build from a `transformers` config and state dict; tensors are copied into fused parameters."""
         decoder = cls(Shape.from_config(config), linear)
         decoder.load_named(state.items())

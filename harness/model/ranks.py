@@ -4,14 +4,12 @@ What decides the course of a run (which groups live, when to stop, which micro-b
 gathered data, so the ranks cannot drift apart; rank 0 alone writes to the store.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.distributed as dist
@@ -30,7 +28,7 @@ class Ranks:
     world: int = 1
 
     @classmethod
-    def join(cls) -> Ranks:
+    def join(cls) -> Self:
         """Join the process group that torchrun's environment names; alone where there is none."""
         world = int(os.environ.get("WORLD_SIZE", "1"))
         if world == 1:

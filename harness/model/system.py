@@ -99,19 +99,14 @@ class InstalledGpu:
     driver: str
 
 
-def _ask_driver(fields: str) -> list[str]:
-    """What nvidia-smi says of these fields, one line a GPU; nothing where the driver does not answer."""
-    if shutil.which("nvidia-smi") is None:
-        return []
-    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    return process.stdout.splitlines() if process.returncode == 0 else []
-
-
 @functools.cache
 def installed_gpus() -> tuple[InstalledGpu, ...]:
     """List the GPUs of this machine without importing torch; none where the driver does not answer."""
-    lines = _ask_driver("index,uuid,name,driver_version")
+    if shutil.which("nvidia-smi") is None:
+        return ()
+    command = ["nvidia-smi", "--query-gpu=index,uuid,name,driver_version", "--format=csv,noheader,nounits"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = process.stdout.splitlines() if process.returncode == 0 else []
     return tuple(InstalledGpu(*map(str.strip, line.split(","))) for line in lines if line.count(",") == 3)
 
 

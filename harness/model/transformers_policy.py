@@ -4,12 +4,10 @@ The model is sharded over all ranks with `fully_shard` (over one rank, too: one 
 precision; parameters, gradient sums and optimiser state stay float32 (arXiv:1710.03740).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.distributed as dist
@@ -39,7 +37,7 @@ class TransformersPolicy:
         self.folder, self.settings, self.runtime = folder, settings, runtime
 
     @classmethod
-    def load(cls, folder: Path, settings: Any, runtime: RuntimeConfig, trainable: bool = True) -> TransformersPolicy:
+    def load(cls, folder: Path, settings: Any, runtime: RuntimeConfig, trainable: bool = True) -> Self:
         """Read a checkpoint folder; without `trainable` as a frozen policy, in the product's precision.
 
         Raises `ConfigError`: the architecture cannot be trained here, or adapters are asked for without peft.
@@ -73,8 +71,8 @@ class TransformersPolicy:
     def parameters(self) -> Iterable[torch.nn.Parameter]:
         return [parameter for parameter in self.scoring.parameters() if parameter.requires_grad]
 
-    def frozen_copy(self) -> TransformersPolicy:
-        return TransformersPolicy.load(self.folder, self.settings, self.runtime, trainable=False)
+    def frozen_copy(self) -> Self:
+        return self.load(self.folder, self.settings, self.runtime, trainable=False)
 
     def token_log_probs(
         self,

@@ -5,9 +5,8 @@ The engine that samples and the model that trains compute the same policy π wit
 sampling: Espeholt et al., arXiv:1802.01561; for RLVR: Yao et al. 2025 and Olmo 3, arXiv:2512.13961 §4.4.1).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 
@@ -48,7 +47,7 @@ class Mismatch:
     kl: float  # mean of r − 1 − log r with r = π_trainer / π_sampler: unbiased for KL(sampler ‖ trainer), nats a token
 
     @classmethod
-    def between(cls, trainer_N: Tensor, sampler_N: Tensor) -> Mismatch:
+    def between(cls, trainer_N: Tensor, sampler_N: Tensor) -> Self:
         if not len(trainer_N):
             return cls(float("nan"), float("nan"), float("nan"))
         log_ratio = (trainer_N - sampler_N).double()

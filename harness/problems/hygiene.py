@@ -179,7 +179,10 @@ def find_overlaps(train: Sequence[str], test: Sequence[str]) -> list[int]:
         for _, gram in _grams(_words(text)):
             for index, start in occurrences.get(gram, ()):
                 hits[index].add(start)
-        covered |= {index for index, starts in hits.items() if _covered(starts) > COVERAGE * len(words_of[index])}
+        for index, starts in hits.items():
+            words = {start + offset for start in starts for offset in range(NGRAM)}
+            if len(words) > COVERAGE * len(words_of[index]):
+                covered.add(index)
     return sorted(covered)
 
 
@@ -189,8 +192,3 @@ def _words(text: str) -> list[str]:
 
 def _grams(words: list[str]) -> list[tuple[int, tuple[str, ...]]]:
     return [(start, tuple(words[start : start + NGRAM])) for start in range(len(words) - NGRAM + 1)]
-
-
-def _covered(starts: set[int]) -> int:
-    """Return how many words the n-grams at these places cover."""
-    return len({start + offset for start in starts for offset in range(NGRAM)})

@@ -104,5 +104,4 @@ class Grader:
         return self.verifier.second_many(list(zip(responses, golds, strict=True)))
 
     def close(self) -> None:
-        """End the verifier's processes."""
         self.verifier.close()

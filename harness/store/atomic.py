@@ -61,7 +61,8 @@ def publish_directory(path: Path, write: Callable[[Path], None]) -> None:
         temporary.mkdir()
         try:
             write(temporary)
-            _sync_tree(temporary)
+            for item in (*temporary.rglob("*"), temporary):
+                _sync(item)
             trash = _set_aside(path)
             os.rename(temporary, path)
         except BaseException:
@@ -119,13 +120,6 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _sync_tree(directory: Path) -> None:
-    for folder, _, files in os.walk(directory):
-        for name in files:
-            _sync(Path(folder) / name)
-        _sync(Path(folder))
 
 
 FULL = {errno.ENOSPC, errno.EDQUOT}

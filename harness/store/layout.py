@@ -9,7 +9,7 @@
     claim.lock worker.lock            advisory locks of the supervisor and of the worker (see lease.py)
     samples/<benchmark>/step-000100/part-000.parquet      immutable parts, one row per graded sample
     samples/<benchmark>/problems.jsonl                    what was asked: id, problem (the prompt), answer (the gold)
-    attempts/000/{stdout.log,stderr.log,env.json,numerics.json,phase.txt}   one directory per process start
+    attempts/000/{stdout.log,stderr.log,numerics.json,phase.txt}   one directory per process start
     checkpoints/step-000050/          complete checkpoints only
   experiments/<name>/plan.json        arms, seeds and run ids of an experiment
   experiments/<name>/declared.jsonl   as it was declared before its first run, and each later declaration
@@ -45,7 +45,6 @@ WORKER_LOCK = "worker.lock"
 STDOUT = "stdout.log"
 STDERR = "stderr.log"
 WARNING = "warning: "  # lines of `stderr.log` that begin so are shown to whoever started the run
-ENVIRONMENT = "env.json"
 NUMERICS = "numerics.json"
 PHASE = "phase.txt"
 TRAINING = "training"  # what `phase.txt` says from step to step

@@ -5,8 +5,6 @@ open file (`F_OFD_SETLK`), which can be queried without being taken; where the s
 never deleted, since deleting one is a race; its content, the holder's host and process id, is only there for messages.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -18,6 +16,7 @@ import time
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from harness.store.atomic import make_folder, write_errors
 from harness.store.error import LocksUnsupported, RunClaimed, StoreError
@@ -59,7 +58,7 @@ class Lease:
         if descriptor is not None:
             os.close(descriptor)
 
-    def __enter__(self) -> Lease:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

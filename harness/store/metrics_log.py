@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,14 +136,11 @@ def _parse_row(line: bytes) -> dict[str, Any] | None:
 def _require_column(path: Path, name: str, values: Sequence[Any]) -> None:
     """Refuse what no frame and no file takes: nested values, text among numbers, numbers of more than 64 bits, halves of characters."""
     numbers = all(isinstance(value, int | float) and abs(value) < 2**63 for value in values)
-    if not name.isprintable() or not (numbers or all(isinstance(value, str) and _is_utf8(value) for value in values)):
+    texts = all(isinstance(value, str) and not re.search("[\ud800-\udfff]", value) for value in values)
+    if not name.isprintable() or not (numbers or texts):
         raise SchemaMismatch(
             f"{path}: column {name[:80]!r} is neither numbers nor text; delete it from the lines that have it"
         )
-
-
-def _is_utf8(text: str) -> bool:
-    return not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _last_lines(descriptor: int) -> list[bytes]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _DEEPEST = 100  # levels of a configuration
-_BEFORE_MANIFEST = (layout.CLAIM_LOCK, layout.CONFIG, layout.ENVIRONMENT)
+_BEFORE_MANIFEST = (layout.CLAIM_LOCK, layout.CONFIG)
 
 
 class RunDir:

@@ -1,7 +1,5 @@
 """Send what runs write to trackers while they go on."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import queue
@@ -12,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from harness.configuration.registry import TRACKING, implementation
 from harness.store import RunDir, layout
@@ -36,7 +34,7 @@ class About:
     created_at: str
 
     @classmethod
-    def read(cls, run: RunDir) -> About:
+    def read(cls, run: RunDir) -> Self:
         manifest = run.manifest() or {}
         labels = manifest.get("labels", {})
         return cls(
@@ -118,7 +116,9 @@ class TrackerFeed:
     def close(self) -> None:
         """Let the thread send the rest, for as long as the patience lasts; the store has everything."""
         self._events.put(None)
-        if self._trackers and not _ends_in_time(self._thread):
+        if self._trackers:
+            self._thread.join(PATIENCE_SECONDS)
+        if self._thread.is_alive():
             sys.stderr.write(
                 "the trackers did not take all rows in time; the store has them (metrics.jsonl of each run)\n"
             )
@@ -148,11 +148,6 @@ class TrackerFeed:
 def _close(feeds: list[_RunFeed]) -> None:
     for feed in feeds:
         feed.close()
-
-
-def _ends_in_time(thread: threading.Thread) -> bool:
-    thread.join(PATIENCE_SECONDS)
-    return not thread.is_alive()
 
 
 def absent(trackers: Mapping[str, Any]) -> dict[str, str]:

@@ -1,8 +1,7 @@
 """Responses to training problems become groups with verdicts and shaped rewards, whoever trains on them."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,8 +14,6 @@ from harness.rollout.types import Completions
 from harness.sampling.selection import Groups
 from harness.training.task import TaskParts
 
-UNFINISHED_STATUSES = ("unevaluated",)
-
 
 @dataclass
 class Tally:
@@ -26,7 +23,7 @@ class Tally:
         seconds_rollout, seconds_verify: spent on responses, and on their verdicts.
         faults: timeouts, killed workers, errors and refused answers of the verifier.
         verdicts, flipped: verdicts given, and those that a noisy verifier or a reward function turned round.
-        unfinished: answers of the right value that leave something to work out, by their status.
+        unevaluated: answers of the right value that leave something to work out.
     """
 
     seconds_rollout: float = 0.0
@@ -34,7 +31,7 @@ class Tally:
     faults: int = 0
     verdicts: int = 0
     flipped: int = 0
-    unfinished: Counter[str] = field(default_factory=Counter)
+    unevaluated: int = 0
 
 
 _VERDICTS = key("verdict")  # draws apart from the numbers that chose the response's tokens
@@ -51,8 +48,7 @@ def graded_groups(
     exact, answered = grades.correct_R.view(shape), grades.answered_R.view(shape)
     correct, outcome = noisy_verdicts(exact, seeds_PG, algorithm.reward), None
     tally.faults += grades.faults
-    for status in UNFINISHED_STATUSES:
-        tally.unfinished[status] += sum(verdict.verdict == status for verdict in grades.verdicts)
+    tally.unevaluated += sum(verdict.verdict == "unevaluated" for verdict in grades.verdicts)
     # A user's own reward function takes the verifier's place.
     if function is not None:
         faults_before = function.faults

@@ -10,7 +10,7 @@ from harness.configuration.schema import RunConfig
 from harness.objective.correction import Mismatch
 from harness.objective.objective import ObjectiveStats
 from harness.sampling.selection import Selection
-from harness.training.grading import UNFINISHED_STATUSES, Tally
+from harness.training.grading import Tally
 from harness.training.mechanisms import MechanismShares
 
 
@@ -69,8 +69,7 @@ def verdicts_row(tallies: Sequence[Tally], config: RunConfig) -> dict[str, float
     """Return the verdicts of all ranks: faults, unfinished answers, and those that a noisy verifier or a reward function changed."""
     verdicts = sum(tally.verdicts for tally in tallies) or float("nan")
     row: dict[str, float] = {"verifier_faults": sum(tally.faults for tally in tallies)}
-    for status in UNFINISHED_STATUSES:
-        row[f"{status}_fraction"] = sum(tally.unfinished[status] for tally in tallies) / verdicts
+    row["unevaluated_fraction"] = sum(tally.unevaluated for tally in tallies) / verdicts
     if not config.algorithm.reward.exact:
         row["flipped_verdicts_fraction"] = sum(tally.flipped for tally in tallies) / verdicts
     return row

@@ -55,7 +55,6 @@ def device_of(config: RunConfig) -> str:
 
 
 def build_engine(config: RunConfig, policy: Policy, tokenizer: Any) -> RolloutEngine:
-    """The run's engine, which samples from a policy."""
     engine: RolloutEngine = implementation(ENGINE, config.engine).build(config.engine, policy, config.runtime)
     return _stopping(config, engine, tokenizer)
 

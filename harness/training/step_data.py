@@ -1,11 +1,9 @@
 """The data of one step's updates as flat token tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -53,7 +51,7 @@ class StepData(TokenBatch):
         size: int,
         correct_R: torch.Tensor,
         masked_R: torch.Tensor,
-    ) -> StepData:
+    ) -> Self:
         """Data of responses in groups of `size`; advantages and weights are still 0, and the old log-probabilities the sampler's."""
         lengths_R, old_N = completions.lengths_R, completions.log_probs_N
         return cls(
@@ -71,7 +69,7 @@ class StepData(TokenBatch):
         )
 
     @classmethod
-    def of_groups(cls, groups: Groups, prompts: Sequence[Sequence[int]], masked_PG: torch.Tensor) -> StepData:
+    def of_groups(cls, groups: Groups, prompts: Sequence[Sequence[int]], masked_PG: torch.Tensor) -> Self:
         """Data of the responses of these groups; `prompts` are the token ids of each group's prompt."""
         size, correct_R = groups.correct_PG.shape[1], groups.correct_PG.reshape(-1)
         prompts_R = [prompt for prompt in prompts for _ in range(size)]
@@ -90,7 +88,7 @@ class StepData(TokenBatch):
     def inputs(self) -> tuple[list[Sequence[int]], torch.Tensor, torch.Tensor]:
         return self.prompts, self.tokens_N, self.lengths_R
 
-    def select(self, rows: torch.Tensor) -> StepData:
+    def select(self, rows: torch.Tensor) -> Self:
         index_N, values = self.index(rows), dict[str, Any]()
         for item in fields(self):
             value = getattr(self, item.name)
@@ -98,7 +96,7 @@ class StepData(TokenBatch):
                 value = value[index_N if item.name.endswith(("_N", "_NK")) else rows]
             values[item.name] = value
         values["prompts"] = [self.prompts[row] for row in rows.tolist()]
-        return StepData(**values)
+        return type(self)(**values)
 
     def index(self, rows: torch.Tensor) -> torch.Tensor:
         starts_R = self.lengths_R.cumsum(0) - self.lengths_R

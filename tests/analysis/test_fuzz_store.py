@@ -100,7 +100,6 @@ KINDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "metrics": (f"{RUN}metrics.jsonl", STORE),
     "samples": (f"{RUN}samples/*/*/*.parquet", STORE),
     "claim": (f"{RUN}claim.lock", STORE),
-    "environment": (f"{RUN}attempts/000/env.json", STORE),
     "phase": (f"{RUN}attempts/000/phase.txt", STORE),
     "tracking": (f"{RUN}tracking/wandb.json", STORE),
     "checkpoint": (f"{RUN}checkpoints/*/*", ()),
@@ -118,8 +117,7 @@ def build(folder: Path) -> None:
     store = build_store(folder / "results", **SMALL)
     for number, run_id in enumerate(store.run_ids()):
         run = store.run(run_id)
-        (attempt := run.new_attempt()).joinpath("env.json").write_text(json.dumps({"HOME": "x"}))
-        (attempt / "phase.txt").write_text("training")
+        (run.new_attempt() / "phase.txt").write_text("training")
         (run.path / "claim.lock").write_text("")
         (run.path / "tracking").mkdir()
         (run.path / "tracking" / "wandb.json").write_text(json.dumps({"step": 2}))

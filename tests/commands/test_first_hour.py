@@ -93,7 +93,6 @@ FOR_GPUS = pytest.mark.skipif(not torch.__version__.endswith("+cpu"), reason="th
             ["backend=trl", "backend.sampler=vllm_colocate", "algorithm.engine_correction.old_log_probs=recomputed"],
             "vllm_colocate needs the package vllm",
         ),
-        (["backend=trl", "backend.liger=true", "runtime.device=cuda"], "needs the package liger-kernel"),
         (
             ["backend=verl", "model=qwen25_0_5b", "runtime.device=cuda"],
             "backend=verl needs runtime.verl.python",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -119,8 +118,10 @@ def test_a_job_that_dies_ends_no_other(tmp_path: Path) -> None:
     command.wait_for(lambda: "running" in statuses(tmp_path))
     store = ResultStore(tmp_path)
     run = next(run for run in map(store.run, store.run_ids()) if run.status == "running")
-    environment = json.loads((run.path / "attempts" / "000" / "env.json").read_text())
-    os.kill(environment["supervisor_pid"], signal.SIGKILL)
+    holder = run.claim_holder()
+    assert holder is not None
+    assert holder.pid is not None
+    os.kill(holder.pid, signal.SIGKILL)
     said, _ = command.process.communicate(timeout=300)
     assert command.process.returncode == 1, said
     assert "UncompletedJobError" in said

@@ -106,7 +106,7 @@ def test_two_supervisors_share_a_sweep_and_run_nothing_twice(store, undisturbed)
 
 
 RECORD = {"provenance": {}, "environment": {}}
-DEATHS = ("claim", "attempt", "configuration", "environment", "manifest")
+DEATHS = ("claim", "attempt", "configuration", "manifest")
 
 
 def die_in(death: str, root: Path) -> None:
@@ -116,11 +116,7 @@ def die_in(death: str, root: Path) -> None:
     elif death == "attempt":
         RunDir.write_config = lambda self, text: os._exit(9)
     else:
-        name = {
-            "configuration": layout.CONFIG,
-            "environment": layout.ENVIRONMENT,
-            "manifest": layout.MANIFEST,
-        }[death]
+        name = {"configuration": layout.CONFIG, "manifest": layout.MANIFEST}[death]
         replace = os.replace
         os.replace = lambda old, new: os._exit(9) if Path(new).name == name else replace(old, new)
     Attempt.begin(spec(0), ResultStore(root).run(spec(0).run_id), **RECORD)

@@ -21,18 +21,15 @@ class Config(Checked, key="backend"):
 
     Attributes:
         sampler: what samples training responses: transformers' `generate`, or vLLM in the trainer's process.
-        liger: Liger's kernels for the model's layers (package liger-kernel, a GPU).
         overrides: further fields of `GRPOConfig`, `key=value`; what the harness sets cannot be set here.
     """
 
     kind: str = "trl"
     sampler: str = choice("transformers", of=("transformers", "vllm_colocate"))
-    liger: bool = False
     overrides: list[str] = field(default_factory=list)
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
-    """See the family's contract."""
     if distributed(config.runtime):
         return train_on_ranks(config.runtime, run, stop, attempt)
     from harness.backends.trl.run import train_run

@@ -93,7 +93,6 @@ def _machine(config: RunConfig) -> dict[str, Any]:
     return {
         "use_vllm": sampler != "transformers",
         **({"vllm_mode": "colocate"} if sampler != "transformers" else {}),
-        "use_liger_kernel": config.backend.liger,
         "seed": config.seed * wanted_ranks(runtime),  # TRL adds the rank: no two seeds share a stream
         "use_cpu": runtime.device != "cuda",
         "bf16": getattr(config.model, "precision", "float32") == "bfloat16",
@@ -126,10 +125,6 @@ def absent_packages(config: RunConfig) -> list[str]:
         reasons.append(
             f"backend.sampler={backend.sampler} needs the package vllm, which is not installed here: pip install -e '.[vllm]', or set "
             "backend.sampler=transformers"
-        )
-    if backend.liger and find_spec("liger_kernel") is None:
-        reasons.append(
-            "backend.liger=true needs the package liger-kernel, which is not installed here: pip install liger-kernel, or set it to false"
         )
     return reasons
 
@@ -176,22 +171,16 @@ def _refused_machine(config: RunConfig) -> Iterator[str]:
     yield from refused_places(runtime)
     yield from refused_engines(config)
     if config.backend.sampler != "transformers":
-        yield from _refused_sampler(config)
+        setting = f"backend.sampler={config.backend.sampler}"
+        yield from refused_beside_vllm(runtime, setting)
+        if config.engine.kind == "vllm":
+            yield f"engine=vllm with {setting}: a process has one vLLM; set engine=native or transformers"
     if config.seed >= (limit := _SEEDS // wanted_ranks(runtime)):
         yield f"seed={config.seed}: Trainer seeds NumPy, which takes 32 bits; give one below {limit}"
     if runtime.device == "cuda" and 0 < runtime.ranks < runtime.gpus_per_run:
         yield f"runtime.ranks={runtime.ranks}: TRL trains with one process a GPU; leave it 0 and set runtime.gpus_per_run"
     if getattr(model, "precision", "") == "mixed":
         yield "model.precision=mixed is the built-in decoder's; use bfloat16 or float32"
-    if config.backend.liger and runtime.device != "cuda":
-        yield "backend.liger=true: Liger's kernels need a GPU; add runtime.device=cuda, or leave it out"
-
-
-def _refused_sampler(config: RunConfig) -> Iterator[str]:
-    setting = f"backend.sampler={config.backend.sampler}"
-    yield from refused_beside_vllm(config.runtime, setting)
-    if config.engine.kind == "vllm":
-        yield f"engine=vllm with {setting}: a process has one vLLM; set engine=native or transformers"
 
 
 def _refused_cuts(config: RunConfig) -> Iterator[str]:

@@ -205,7 +205,6 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
             self.parts.run.append_step(self._row(step, tallies, end - evaluation_start, end - self._step_start))
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Trainer has written a checkpoint."""
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         self.publish(state.global_step // self.updates, folder)
 

@@ -37,7 +37,6 @@ class Config(Checked, key="backend"):
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
-    """See the family's contract."""
     from harness.backends.verl.run import train_run
 
     return train_run(config, run, stop, attempt)

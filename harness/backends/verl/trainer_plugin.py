@@ -61,7 +61,8 @@ class Sampler(ReplayBuffer):  # type: ignore[misc]
             batch, round_metrics = super().sample(global_steps, partition_id, batch_size)
             metrics, rounds = metrics | round_metrics, rounds + 1
             for group in self._groups(batch):
-                (live if self._is_live(group) else dead).append(group)
+                is_live = not self._settings.drops_dead or len({one.outcome for one in group}) > 1
+                (live if is_live else dead).append(group)
         groups, fill = live[:batch_size], dead[: max(0, batch_size - len(live))]
         unused_groups = [*live[len(groups) :], *dead[len(fill) :]]
         if unused_groups:
@@ -85,9 +86,6 @@ class Sampler(ReplayBuffer):  # type: ignore[misc]
             groups.setdefault(response.uid, []).append(response)
         # In an order that knows nothing of who finished first: a surplus cut off by that would prefer short responses.
         return [groups[uid] for uid in sorted(groups)]
-
-    def _is_live(self, group: Sequence[_Response]) -> bool:
-        return not self._settings.drops_dead or len({one.outcome for one in group}) > 1
 
     def _mask(self, responses: Sequence[_Response], fill: Sequence[_Response], partition_id: str) -> None:
         """Take the loss off truncated responses and off groups that only fill the batch."""

@@ -5,11 +5,9 @@ It decodes with the model's own forward and its `DynamicCache`, with the native 
 padded on the left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -33,7 +31,7 @@ class TransformersEngine(RolloutEngine):
         return positions
 
     @classmethod
-    def load(cls, folder: Any, rows: int, device: str, dtype: torch.dtype) -> TransformersEngine:
+    def load(cls, folder: Any, rows: int, device: str, dtype: torch.dtype) -> Self:
         """Read a checkpoint folder. Raises `ConfigError`: it lacks tensors, or a cache that can be repeated for samples."""
         engine = cls(load_model(Path(folder), dtype).to(device), rows)
         try:

@@ -10,14 +10,12 @@ On a GPU it sleeps while the trainer works and wakes in stages: first the memory
 `load_weights`, then the cache; so nothing that is about to be replaced is kept, and the cache is not there while weights travel.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -49,7 +47,7 @@ class VllmEngine(RolloutEngine):
         self._workers = llm.llm_engine.vllm_config.parallel_config.tensor_parallel_size
 
     @classmethod
-    def load(cls, folder: Any, config: Any, runtime: Any, device: str, dtype: torch.dtype) -> VllmEngine:
+    def load(cls, folder: Any, config: Any, runtime: Any, device: str, dtype: torch.dtype) -> Self:
         """Start an engine over a checkpoint folder; `runtime.rollout_rows` bounds the responses decoded together.
 
         Raises `ConfigError`: vLLM is missing, or refuses the checkpoint or the settings. Its other errors pass as they are.
