@@ -5,8 +5,6 @@ weights, the benchmark's content, the sampling settings, the verifier's rules an
 sample j of a problem has a seed of its own, so asking for 32 where 8 exist makes 24. An interrupted evaluation goes on from its parts.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

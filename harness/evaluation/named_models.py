@@ -1,7 +1,5 @@
 """Models by name: a run of ours (`RUN_ID`, `RUN_ID@0` before RL), a folder, a GGUF file, or a Hugging Face id (`ORG/NAME[@REVISION]`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

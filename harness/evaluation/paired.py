@@ -5,8 +5,6 @@ differences of problems (Miller 2024, arXiv:2411.00640). Where each problem is r
 answers) it is Tango's. It says which of these checkpoints does better, and nothing about training again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

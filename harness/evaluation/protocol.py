@@ -1,7 +1,5 @@
 """The configuration of `harness evaluate model=`: a run's own protocol, or a preset with benchmarks by name and local data."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field

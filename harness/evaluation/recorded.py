@@ -1,7 +1,5 @@
 """Evaluation of generations made elsewhere: a file of any of `harness.evaluation.formats` in, a folder of results out."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence

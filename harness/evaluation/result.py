@@ -1,7 +1,5 @@
 """The summary of graded samples as written to disk: one shape for recorded samples and for models."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 Whoever samples writes the problems beside the samples, so that nothing outside of the store says what was asked.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping

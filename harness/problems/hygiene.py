@@ -180,8 +180,8 @@ def find_overlaps(train: Sequence[str], test: Sequence[str]) -> list[int]:
             for index, start in occurrences.get(gram, ()):
                 hits[index].add(start)
         for index, starts in hits.items():
-            words = {start + offset for start in starts for offset in range(NGRAM)}
-            if len(words) > COVERAGE * len(words_of[index]):
+            places = {start + offset for start in starts for offset in range(NGRAM)}
+            if len(places) > COVERAGE * len(words_of[index]):
                 covered.add(index)
     return sorted(covered)
 

@@ -1,7 +1,5 @@
 """What every reader returns: samples as the tool recorded them, and what it says of the whole."""
 
-from __future__ import annotations
-
 import json
 import math
 import statistics

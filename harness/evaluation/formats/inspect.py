@@ -1,7 +1,5 @@
 """Inspect's logs: `.json`, and `.eval`, which is a zip of JSON (a file an epoch of a sample)."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 import zlib

@@ -1,7 +1,5 @@
 """A line a sample: verl's dumps (`validation_data_dir`, `rollout_data_dir`), and OpenAI-style lines (messages, choices, batch outputs)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 A line is a document under one filter, so that a task with two filters has every document twice.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The harness's own: a line a problem, `{"id", "problem", "answer", "samples": [...]}`; without `answer`, golds come from elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
