@@ -100,9 +100,9 @@ class Frames:
     def settings(self) -> dict[str, dict[str, Any]]:
         """Arm to the configuration of one of its finished runs; one that cannot be read is left out, which is said elsewhere."""
         found: dict[str, dict[str, Any]] = {}
-        for run in records(self.finished_runs.drop_duplicates("arm")) if self.store is not None else ():
+        for run in records(self.finished_runs.drop_duplicates("arm")):
             with suppress(StoreError):
-                found[run["arm"]] = self.store.run(run["run_id"]).settings()
+                found[run["arm"]] = self.store.run(run["run_id"]).settings() if self.store is not None else {}
         return found
 
     @cached_property

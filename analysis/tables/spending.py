@@ -124,7 +124,7 @@ def spent_table(results: Results) -> Table | None:
     if not (spent["steps"] > 0).any():
         return None
     rows: list[dict[str, Cell]] = [
-        {"arm": arm.label, **{name: float(spent.at[arm.name, name]) for name in SPENT}}
+        {"arm": arm.label, **{name: float(spent[name][arm.name]) for name in SPENT}}
         for arm in plan.arms
         if arm.name in spent.index
     ]

@@ -290,7 +290,7 @@ def power_notes(differences: Iterable[Estimate], results: Results) -> list[str]:
     size = f"{metric.scale * smallest:.{metric.digits}f}" + f" {metric.unit}" * (metric.unit != "reward")
     family_text = f", one among {family}," if (family := family_size(estimate for estimate, _ in pairs)) > 1 else ""
     seed_count = intervals.seeds_needed(smallest / 2, sd, paired=paired, alpha=alpha)
-    half = f"; a new study finds half of it with {seed_count}" if seed_count else ""
+    half = f"; a new study finds half of it with {seed_count} {plan.replicate_name}" if seed_count else ""
     return [f"With {least} {plan.replicate_name} a difference of {size}{family_text} is found with 80 % power{half}."]
 
 
