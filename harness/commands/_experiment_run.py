@@ -67,7 +67,7 @@ class ExperimentRun:
     def to_end(self) -> None:
         """Have what is not finished brought to its end, first parts before what they set, and say what became of it."""
         self._say(dropped_runs_line(self.plan, self._previous_runs))
-        remember(self.store, self.plan, self._previous_runs)
+        self._say(remember(self.store, self.plan, self._previous_runs))
         while (first := self.plan.first) is not None:
             self.store_plan(self.plan)
             if first.plan.name != self.plan.name:

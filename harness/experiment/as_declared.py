@@ -29,21 +29,24 @@ def declaration(plan: Plan) -> dict[str, Any]:
     return question | {"arms": arms} | seeds
 
 
-def remember(store: ResultStore, plan: Plan, answered: Collection[str]) -> None:
-    """Note the declaration unless it is the newest one. ``answered``: finished runs of the answer stored under the plan's name.
+def remember(store: ResultStore, plan: Plan, answered: Collection[str]) -> str:
+    """Note the declaration unless it is the newest one; returns what it changes. ``answered``: finished runs of the plan's stored answer.
 
     One of which nothing has finished when another comes is forgotten: it had no scores.
     """
     entries, now = declarations(store, plan.name), declaration(plan)
     if not plan.comparisons or (entries and entries[-1]["declared"] == now):
-        return
+        return ""
     run_ids = {run_id for arm in plan.arms for run_id in arm.runs.values()}
     finished_count = sum(store.run(run_id).status == "finished" for run_id in run_ids)
     entries = entries if answered or finished_count else entries[:-1]
+    texts = _changed(entries[-1]["declared"], now) if entries else []
     at = datetime.now(UTC).isoformat(timespec="seconds")
     entries.append({"at": at, "finished": finished_count, "runs": len(run_ids), "declared": now})
     text = "".join(f"{json.dumps(entry)}\n" for entry in entries)
     write_file(layout.declarations_file(store.root, plan.name), text.encode())
+    advice = "the answer says so for good; another experiment.name asks anew"
+    return f"{plan.name}: {'; '.join(texts)}: {advice}" if texts else ""
 
 
 def declarations(store: ResultStore, name: str) -> list[dict[str, Any]]:

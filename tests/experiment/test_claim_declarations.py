@@ -83,7 +83,9 @@ def test_what_changes_after_a_look_is_told_for_good(
     store = ResultStore(tmp_path)
     remember(store, plan, ())
     assert declared_line(store, plan.name).endswith(", before its first run")
-    remember(store, change(plan), ["a finished run"])
+    assert remember(store, change(plan), ["a finished run"]).startswith(
+        f"{plan.name}: {words}: the answer says so for good"
+    )
     assert "; ".join(changes(store, plan.name)) == words
     remember(store, plan, ["a finished run"])  # taking it back hides nothing
     assert "; ".join(changes(store, plan.name)).startswith(words)
