@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import tables
 from scipy import stats
 from synthetic_store import SHORT, build_store, declared, loaded, make_samples, relogged
 
@@ -292,18 +293,7 @@ def test_a_matched_budget_that_is_not_spent_is_said(tmp_path):
     assert over in main_table(loaded(tmp_path)).notes
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "words"),
-    [
-        ("gradient_norm", 0.0, r"No step had a gradient .* so nothing was trained: naive GRPO, seed 1\."),
-        ("learning_rate", 0.0, r"The learning rate was 0 at every step, so nothing was trained: naive GRPO, seed 1\."),
-        (
-            "verifier_faults",
-            3,
-            r"Responses without a verdict in training, which earned reward.wrong: naive GRPO, seed 1: 6\.",
-        ),
-    ],
-)
+@tables.table(__file__, "not_learned", "column, value, words")
 def test_a_run_that_could_not_learn_is_said_beside_its_score(tmp_path, column, value, words):
     """Every gradient was zero, or every third reward was lost, and the terminal said nothing."""
     store = build_store(tmp_path, **SHORT)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tables import table
 from verbs import Said
 
 from harness.commands.evaluate import verifier_config
@@ -130,24 +131,10 @@ def test_a_run_of_other_code_is_not_trained(tmp_path: Path) -> None:
         load(stored)
 
 
-@pytest.mark.parametrize(
-    ("member", "text", "says"),
-    [
-        ("objective/advantage/group", MEDIAN, "has the name of a shipped member"),
-        ("objective/advantage/median", "", "defines no advantages; harness.objective.advantage says"),
-        ("objective/advantage/median", "x = (", r"median\.py, line 7: SyntaxError"),
-        ("objective/advantage/median", "import nowhere_to_be_found", r"line 7: ModuleNotFoundError"),
-        (
-            "objective/advantage/median",
-            "class Config:\n    kind: str = 'median'\nConfig = dataclass(Config)",
-            "must inherit Advantage: `from harness.objective.advantage import Advantage`",
-        ),
-        ("objective/advantage/median", MEDIAN + "Config = 3", "defines a dataclass Config with `kind: str = 'median'`"),
-    ],
-)
+@table(__file__, "refused", "member, text, says")
 def test_a_member_that_cannot_be_one_is_refused(member: str, text: str, says: str, tmp_path: Path) -> None:
     write(tmp_path, "objective/advantage/other", MEDIAN)
-    (tmp_path / f"{member}.py").write_text(head(member) + text)
+    (tmp_path / f"{member}.py").write_text(head(member) + text.replace("MEDIAN\n", MEDIAN))
     (tmp_path / "algorithm/advantage/median.yaml").write_text("kind: median\n")
     with pytest.raises(ConfigError, match=says):
         composed(tmp_path)

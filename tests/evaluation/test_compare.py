@@ -14,6 +14,7 @@ import yaml
 from evaluation_support import RIGHT, graded_side, recorded_file
 from scipy import stats
 from stored_runs import about, graded
+from tables import table
 from verbs import Said, jsonl
 
 from analysis.comparison import comparison_figure, comparison_table
@@ -97,14 +98,7 @@ def test_problems_that_one_side_lacks_or_has_another_gold_of_are_named_and_left_
     assert len(found.problems) == 4
 
 
-@pytest.mark.parametrize(
-    ("change", "by_text", "words"),
-    [
-        ({"problem": "same", "problem_id": "q"}, None, "1 problems have one text|no problem is on every side"),
-        ({"problem_id": "q", "problem": None}, None, "has no texts of its problems to match by"),
-        ({"problem_id": "q"}, False, "no problem is on every side by its id; match=problem"),
-    ],
-)
+@table(__file__, "refused", "change, by_text, words")
 def test_nothing_in_common_is_refused(change: dict[str, Any], by_text: bool | None, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         compared(A, other(B.frame.assign(**change)), by_text=by_text)

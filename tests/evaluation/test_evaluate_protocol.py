@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tables import table
 
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
@@ -23,15 +24,7 @@ def test_a_preset_lists_its_papers_benchmarks_under_one_template(preset: str) ->
     assert len({item.template for item in config.evaluation.benchmarks.values()}) == 1
 
 
-@pytest.mark.parametrize(
-    ("overrides", "form"),
-    [
-        (["evaluation=dapo"], "value"),
-        (["evaluation=testbed"], "evaluated"),
-        (["evaluation=dapo", "verifier=boxed"], "evaluated"),
-        (["evaluation=dapo", "verifier.form=evaluated"], "evaluated"),
-    ],
-)
+@table(__file__, "forms", "overrides, form")
 def test_a_papers_protocol_grades_by_value_as_its_grader_does(overrides: list[str], form: str) -> None:
     assert protocol_config(Request(overrides=overrides), []).verifier.form == form
 

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tables import table
 
 from harness.configuration.compose import options
 from harness.configuration.error import ConfigError
@@ -116,19 +117,7 @@ def test_what_is_left_out_is_measured_in_the_recipe_that_has_it() -> None:
     assert plan.arm(full).engagement == ()
 
 
-AT_SCALE = {
-    "verl_dapo_qwen25_32b": "experiments/dapo_qwen25_32b",
-    "dapo_qwen25_7b": "experiments/dapo_qwen25_7b",
-    "dapo_qwen25_1_5b": "experiments/dapo_one_gpu",
-    "dapo_qwen25_0_5b": "experiments/dapo_one_gpu",
-    "oat_zero_7b": "experiments/oat_zero",
-    "oat_zero_1_5b": "experiments/oat_zero",
-    "olmo3_rl_zero_math_7b": "experiments/olmo3_rl_zero_math_7b",
-    "gsm8k_quick_start": "experiments/gsm8k_quick_start",
-}
-
-
-@pytest.mark.parametrize(("name", "folder"), sorted(AT_SCALE.items()))
+@table(__file__, "at_scale", "name, folder")
 def test_an_experiment_at_scale_plans_with_what_is_pinned_and_explained(name: str, folder: str) -> None:
     """Models and data sets have a commit of 40 digits, or none: then the launch names the key to give."""
     for planned_arm in shipped(name).arms:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from stored_runs import RUN_ID, about, graded
+from tables import table
 
 from harness.store import METRICS, ResultStore, RunDir, SchemaMismatch, StoreError, TornFile
 from harness.store.samples import SAMPLES
@@ -48,16 +49,7 @@ def test_the_manifest_keeps_its_creation_time_and_refuses_unknown_states(run):
         run.write_manifest({**run.manifest(), "status": "done"})
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "says"),
-    [
-        ("arm_id", None, "has arm_id None, which is not a text"),
-        ("seed", True, "has seed True, which is not an integer"),
-        ("labels", [], r"has labels \[\], which is not an object"),
-        ("attempts", {}, r"has attempts \{\}, which is not a list"),
-        ("attempts", [5], "has attempts that are no objects"),
-    ],
-)
+@table(__file__, "manifest", "key, value, says")
 def test_a_manifest_has_what_readers_need(run, key, value, says):
     kept = run.manifest()
     with pytest.raises(SchemaMismatch, match=rf"manifest\.json {says}"):
