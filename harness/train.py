@@ -186,7 +186,7 @@ class Application:
         return self.run.store.run(run_id).path
 
     def value_of(self, run_id: str) -> float | list[float]:
-        """What a run answers, for sweepers: a number, or a list of several metrics; NaN where it is not finished."""
+        """What a run answers, for sweepers and callbacks: a number, or a list of several metrics; NaN where it is not finished."""
         assert self.run is not None
         return run_value(self.run.store, self.run.plan, run_id)
 

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -155,6 +155,33 @@ class LiveProgress(Progress):
 
     def close(self) -> None:
         self._live.stop()
+
+
+class Hooked(Progress):
+    """Another progress; beside it `start` is called with a run's id when it begins, and `end` when it has ended for good."""
+
+    def __init__(self, shown: Progress, start: Callable[[str], None], end: Callable[[str], None]) -> None:
+        self._start, self._end = start, end
+        self._open: dict[str, None] = {}
+        self.begin, self.update, self.show = shown.begin, shown.update, shown.show  # type: ignore[method-assign]
+        self._shown = shown
+
+    def start_run(self, name: str, run_id: str, attempt: int) -> None:
+        self._shown.start_run(name, run_id, attempt)
+        if run_id not in self._open:  # a second attempt is no second job
+            self._open[run_id] = None
+            self._start(run_id)
+
+    def end_run(self, name: str, run_id: str, outcome: str, detail: str) -> None:
+        self._shown.end_run(name, run_id, outcome, detail)
+        if outcome != "failed" and run_id in self._open:
+            del self._open[run_id]
+            self._end(run_id)
+
+    def close(self) -> None:
+        self._shown.close()
+        for run_id in self._open:
+            self._end(run_id)
 
 
 def _bars(snapshot: Snapshot) -> RenderableType:

@@ -49,7 +49,7 @@ def test_the_shell_completes_overrides(said: Said, monkeypatch: pytest.MonkeyPat
 
 
 def test_one_run_and_many_end_in_the_same_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`python -m harness.train` is `harness run`; a finished run is skipped by a multirun; callbacks of others hear of that."""
+    """`python -m harness.train` is `harness run`; a finished run is skipped by a multirun; callbacks of others hear of each job."""
     assert "harness run" in python(tmp_path, "-m", "harness.train", "--help")
     harness_here(tmp_path, "run", "algorithm=dapo", "seed=1", *TWO)
     (tmp_path / "heard.py").write_text(HEARD)
@@ -61,7 +61,14 @@ def test_one_run_and_many_end_in_the_same_store(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "there" / "multirun.yaml").exists()
     store = ResultStore(tmp_path / "results")
     assert len(store.run_ids()) == 4
-    assert (tmp_path / "heard.txt").read_text().split() == ["multirun_start", "multirun_end"]
+    heard = [line.split() for line in (tmp_path / "heard.txt").read_text().splitlines()]
+    assert heard[0] == ["multirun_start"]
+    assert heard[-1] == ["multirun_end"]
+    begun, ended = ([line[1:] for line in heard if line[0] == name] for name in ("job_start", "job_end"))
+    assert sorted(line[0] for line in begun) == ["0", "1", "2"]
+    assert {line[1] for line in begun} < set(store.run_ids())
+    assert sorted(line[:2] for line in ended) == sorted(begun)
+    assert all(float(line[2]) >= 0 for line in ended)
     # What a sweeper gets of a finished run: the declared metrics, one or several; NaN of one that is not there.
     asked = ["algorithm=dapo", "seed=1", *SMALL, "training.steps=1", "training.evaluate_every=1"]
     one = make_plan([*asked, f"runtime.results={store.root}"])
@@ -78,6 +85,7 @@ def test_one_run_and_many_end_in_the_same_store(tmp_path: Path, monkeypatch: pyt
 
 
 HEARD = """
+from pathlib import Path
 from hydra.experimental.callback import Callback
 
 def say(*words):
@@ -89,6 +97,10 @@ class Heard(Callback):
         say("multirun_start")
     def on_multirun_end(self, config, **_):
         say("multirun_end")
+    def on_job_start(self, config, **_):
+        say("job_start", config.hydra.job.num, Path(config.hydra.runtime.output_dir).name)
+    def on_job_end(self, config, job_return, **_):
+        say("job_end", config.hydra.job.num, Path(config.hydra.runtime.output_dir).name, job_return.return_value)
 """
 
 
