@@ -63,7 +63,7 @@ class Comparison:
             return same
         if "relation" in kinds:
             return self._two_relations(gold, answer) if kinds == {"relation"} else self._relations(gold, answer)
-        return self._structures(gold, answer, kinds)
+        return self._structures(gold, answer)
 
     def _options(self, gold: Node, answer: Node) -> bool | None:
         """Options: by their letters where both have one, else by the text beside the letter."""
@@ -106,7 +106,9 @@ class Comparison:
 
     # ---------------------------------------------------------------- structures
 
-    def _structures(self, gold: Node, answer: Node, kinds: set[str]) -> bool | None:
+    def _structures(self, gold: Node, answer: Node) -> bool | None:
+        gold, answer = _as_points(gold, answer)
+        kinds = {gold.kind, answer.kind}
         if kinds <= {"formula", "choice"}:
             return self._formulas(gold, answer)
         if kinds == {"bracket"}:
@@ -151,8 +153,6 @@ class Comparison:
             sides = [item.number for item in other.items]
             is_fraction = len(sides) == 2 and all(isinstance(side, Fraction) and side for side in sides)
             return is_fraction and numbers_equal(sides[0] / sides[1], number) and not _is_integer(number)
-        if other.kind == "bracket" and single.text.startswith("C("):  # a point
-            return self.equal(*(read_text(node.text[1:]) if node is single else node for node in (gold, answer)))
         one = _as_one(other, other is gold) if other.kind == "list" and len(other.items) == 2 else None
         return one is not None and self._formulas(*(one if node is other else node for node in (gold, answer)))
 
@@ -252,6 +252,14 @@ def _distinct(nodes: Sequence[Node]) -> list[Node]:
 
 def _is_integer(number: object) -> bool:
     return isinstance(number, Fraction) and number.denominator == 1
+
+
+def _as_points(gold: Node, answer: Node) -> tuple[Node, Node]:
+    """`C(5, 3)` is a point beside a point, or beside another one of that name; else it is a binomial."""
+    is_named = [node.text.startswith("C(") for node in (gold, answer)]
+    if all(is_named) or (any(is_named) and "bracket" in (gold.kind, answer.kind)):
+        gold, answer = (read_text(node.text.removeprefix("C")) for node in (gold, answer))
+    return gold, answer
 
 
 def _as_one(pair: Node, is_gold: bool) -> Node | None:
