@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import re
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -163,7 +164,8 @@ def _trials(plan: Plan, tune: Tune) -> dict[str, dict[Point, PlannedArm]]:
     labels = short_names([list(point) for point in tune.points])
     trials: dict[str, dict[Point, PlannedArm]] = {}
     for arm in plan.arms:
-        names = ["_".join([arm.name, *map(_last_name, point)]) for point in tune.points]
+        # `learning_rate=0.0002` of `optimizer.learning_rate=0.0002`
+        names = ["_".join([arm.name, *(re.sub(r"^[^=]*\.", "", item) for item in point)]) for point in tune.points]
         trials[arm.name] = {
             point: dataclasses.replace(
                 arm,
@@ -180,12 +182,6 @@ def _trials(plan: Plan, tune: Tune) -> dict[str, dict[Point, PlannedArm]]:
             for name, label, point in zip(names, labels, tune.points, strict=True)
         }
     return trials
-
-
-def _last_name(override: str) -> str:
-    """``learning_rate=0.0002`` of ``optimizer.learning_rate=0.0002``."""
-    key, _, value = override.partition("=")
-    return f"{key.rpartition('.')[2]}={value}"
 
 
 def _scores(whole: Plan, trials: Mapping[Point, PlannedArm], store: ResultStore) -> dict[Point, float | None] | None:

@@ -110,7 +110,9 @@ class MetricsImport:
         self._config, self._run, self._place = config, run, place
         self._ledger, self._offset = Ledger(place.ledger), 0
         self._waiting: list[tuple[float, dict[str, Any]]] = []  # when a row came, and the row
-        self._tokens = _tokens_until(run, resumed_step)
+        rows = run.steps()
+        totals = rows[rows["step"] <= resumed_step]["generated_tokens_total"].dropna()
+        self._tokens = int(totals.iloc[-1]) if len(totals) else 0
 
     def update(self) -> None:
         """Take in what is there by now; a row waits for its ledger, and later rows for it, but not for a group that stays short."""
@@ -156,14 +158,6 @@ class MetricsImport:
         row["updates"] = step * algorithm.updates_per_step * algorithm.epochs_per_step
         row["generated_tokens_total"] = self._tokens
         self._run.append_step(row)
-
-
-def _tokens_until(run: RunDir, step: int) -> int:
-    if step < 1:
-        return 0
-    rows = run.steps()
-    totals = rows[rows["step"] <= step]["generated_tokens_total"].dropna()
-    return int(totals.iloc[-1]) if len(totals) else 0
 
 
 def remove_old(checkpoints: Path) -> None:
