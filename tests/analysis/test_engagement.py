@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 from synthetic_store import RUNGS, build_store, loaded, relogged
 
 from analysis.answer import answer_of
+from analysis.effects import declared_effects
 from analysis.engagement import Engagement
 from analysis.results import Results
 from analysis.tables.experiment import main_table
-from analysis.tables.table import to_csv, to_latex, to_markdown, to_terminal
+from analysis.tables.table import to_csv, to_frame, to_latex, to_markdown, to_terminal
 from harness.engagement.measure import Measure
 
 CLIP = Measure("released", ("algorithm.surrogate.clip_high",), "of tokens", ("clip_released_fraction",), 0.003, "a")
@@ -89,5 +91,9 @@ def test_the_main_table_has_the_column_beside_the_difference_in_every_form_and_t
     assert '"0.02 % of tokens, hardly engaged"' in to_csv(table)
     assert "hardly engaged" in to_terminal(table, width=240)
     assert any("docs/objective/engagement.md" in note for note in table.notes)
+    assert re.search(r"\] not tested \| 0.02 % of tokens, hardly engaged \|", to_markdown(table))
+    assert to_frame(table)["delta_verdict"].tolist()[-2:] == ["not tested", "not resolved"]
+    assert [effect.row["word"] for effect in declared_effects(results)][1] == "not tested"
+    assert answer_of(results).lines[1].verdict == "not tested: 0.02 % of tokens"
     touched = [line.touched for line in answer_of(results).lines]
     assert touched == ["14 % of responses", "0.02 % of tokens, hardly engaged", ""]
