@@ -135,7 +135,7 @@ def _at_equal_tokens(
     line = next((by_arm[arm] for arm in pairs if arm in by_arm), None)
     if line is None:  # effects are of several arms
         note = "At equal tokens effects cannot be read off the curves: run match=tokens."
-        return [], [note] * bool(pairs and "" in by_arm)
+        return [], [note] * bool(pairs and "" in by_arm and results.experiment.plan.match == "steps")
     estimate, name = at_equal_tokens(results, pairs[line.arm], line.estimate), short_name(line.name)
     if estimate is None:
         return [], [f"At equal tokens {name} cannot be read off the curves: no evaluation lies between."]
