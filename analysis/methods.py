@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -11,7 +12,6 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.answer import answers
 from analysis.declared import INTERACTIONS, MAIN
 from analysis.designs import key_label, setting_label
 from analysis.results import Results
@@ -20,8 +20,9 @@ from analysis.tables.table import latex_escape
 from analysis.tables.words import declared_notes, interval_notes, metric_name, power_notes, samples, seeds_text
 from harness.configuration.identity import flatten
 from harness.configuration.numbers import format_count
+from harness.evaluation.stored import problem_texts
 from harness.experiment.plan import PlannedArm
-from harness.store import ResultStore
+from harness.store import ResultStore, StoreError
 from harness.store.foreign_text import markdown
 
 _TRAINING = (
@@ -30,9 +31,23 @@ _TRAINING = (
     "{optimizer.max_gradient_norm}). Responses have at most {sampling.max_response_tokens} tokens and are sampled at temperature "
     "{sampling.temperature}."
 )
+_TESTBED = (
+    "The policy is a Llama-shaped transformer of {model.architecture.layers} layers of width {model.architecture.hidden}, warmed up on "
+    "demonstrations with errors."
+)
+_COLD_START = (
+    " after {model.cold_start.steps} steps of supervised training on {model.cold_start.demonstrations} demonstrations"
+)
+_BASELINE = (
+    "algorithm.advantage.scale",
+    "algorithm.surrogate.clip_high",
+    "algorithm.aggregation.kind",
+    "algorithm.kl.coefficient",
+)
 _GRADING = "Answers are graded by rule (verifier.extraction={verifier.extraction}, verifier.answer_must_end={verifier.answer_must_end})."
 _CITED = re.compile(r"^((?:[\w.]+: \S*\n)+)(@\w+\{(\w+),.*?\n\}\n)", flags=re.MULTILINE | re.DOTALL)
 _LISTED = 12  # arms
+_EXAMPLE_LETTERS = 200
 _PACKAGES = ("torch", "transformers", "vllm", "verl", "math-verify")
 
 
@@ -69,14 +84,45 @@ class Methods:
         """The paragraph."""
         experiment = self.results.experiment
         notes = " ".join(f"{note.removesuffix('.')}." for note in (*experiment.plan.notes, *experiment.notes))
-        texts = [*self._runs(), self._protocol(), self.fill(_GRADING), *self._statistics(), *self._machines(), notes]
-        texts += [" ".join([*answer.headline, *answer.small]) for answer in answers(self.results)]
+        texts = [
+            self._policy(),
+            self._task(),
+            *self._runs(),
+            self._protocol(),
+            self.fill(_GRADING),
+            *self._statistics(),
+            *self._machines(),
+            notes,
+        ]
         return [text for text in texts if text]
+
+    def _policy(self) -> str:
+        path, revision = self.shared_value("model.path"), self.shared_value("model.revision")
+        if not path:
+            return self.fill(_TESTBED)
+        commit = f", revision {revision[:12]}" * (revision not in ("", "None"))
+        started = self.fill(_COLD_START) * (self.shared_value("model.cold_start.steps") not in ("", "0"))
+        return f"The policy is {path}{commit} (precision: {self.shared_value('model.precision')}){started}."
+
+    def _task(self) -> str:
+        """A problem of the benchmark as the policy saw it, with its answer, from the samples of a run."""
+        with suppress(StoreError, StopIteration):
+            run = self.store.run(next(iter(self.finished_runs["run_id"])))
+            problem = next(iter(problem_texts(run, self.results.experiment.plan.benchmark).values()))
+            prompt = " ".join(problem.prompt.split())[:_EXAMPLE_LETTERS]
+            name = self.shared_value("task.name") or self.shared_value("task.kind")
+            if name == "arithmetic":
+                name = f"chains of operations, worked from left to right modulo {self.shared_value('task.modulus') or 10}"
+            return f'Policies train on {name}. A problem is "{prompt}"; its answer is {problem.gold}.'
+        return ""
 
     def _runs(self) -> Iterator[str]:
         plan, runs, tokens = self.results.experiment.plan, self.results.experiment.runs, self.finished_runs["tokens"]
         arms_text = f": {'; '.join(map(_arm, plan.arms))}" if len(plan.arms) <= _LISTED else ""
         yield f"We compare {format_count(len(plan.arms), 'arm')} (design: {plan.design.replace('_', ' ')}){arms_text}."
+        base = self.configurations.get(plan.arms[0].name, {})
+        settings = [f"{key_label(key)} {setting_label(key, base[key])}" for key in _BASELINE if key in base]
+        yield f"Settings of {plan.arms[0].plain_label}: {', '.join(settings)}." if settings else ""
         finished_count = len(self.results.experiment.finished_runs)
         bases = f" Seed s starts from base policy s mod {plan.base_policies}." if plan.base_policies else ""
         yield f"Every arm is trained with {seeds_text(plan.seed_counts)}; {finished_count} of {format_count(len(runs))} finished.{bases}"

@@ -44,7 +44,7 @@ def configure(methods, settings):
 def test_the_paragraph_counts_arms_seeds_and_runs(methods, results):
     text = " ".join(methods.sentences)
     plan, states = results.experiment.plan, results.experiment.runs["status"]
-    assert text.startswith(f"We compare {len(plan.arms)} arms (design: {plan.design})")
+    assert f"We compare {len(plan.arms)} arms (design: {plan.design})" in text
     assert all(arm.label in text for arm in plan.arms)
     assert f"{(states == 'finished').sum()} of {len(states)} runs finished" in text
     assert all(note in text for note in results.experiment.notes)
