@@ -112,7 +112,9 @@ class Methods:
             prompt = " ".join(problem.prompt.split())[:_EXAMPLE_LETTERS]
             name = self.shared_value("task.name") or self.shared_value("task.kind")
             if name == "arithmetic":
-                name = f"chains of operations, worked from left to right modulo {self.shared_value('task.modulus') or 10}"
+                name = (
+                    f"chains of operations, worked from left to right modulo {self.shared_value('task.modulus') or 10}"
+                )
             return f'Policies train on {name}. A problem is "{prompt}"; its answer is {problem.gold}.'
         return ""
 
