@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
+import resource
+import signal
+import time
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -198,6 +203,8 @@ def prompt_tokens(tokenizer: Any, benchmark: Benchmark) -> list[list[int]]:
             f"benchmark {benchmark.name} asks in chat turns, but this tokenizer has no chat template; "
             "choose a template for base models: plain, boxed_completion, qwen_math or r1"
         )
+    longest = max((problem.prompt for problem in benchmark.problems), key=len, default="")
+    _require_ending_template(tokenizer, longest, benchmark.system)
     texts = [chat_text(tokenizer, problem.prompt, benchmark.system) for problem in benchmark.problems]
     _require_marks(tokenizer, benchmark, texts[:1])
     return [list(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts]
@@ -230,11 +237,56 @@ def chat_text(tokenizer: Any, prompt: str, system: str = "") -> str:
     turns.append({"role": "user", "content": prompt})
     try:
         return str(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **_SAME_DAY))
+    except MemoryError:
+        raise
     except Exception as error:  # whatever the template does
         raise ConfigError(
             f"the tokenizer's chat template fails on {' and '.join(turn['role'] for turn in turns)} turns ({error}); mend it, leave out "
             "the system turn, or choose a template for base models: plain, boxed_completion, qwen_math or r1"
         ) from error
+
+
+_TEMPLATE_SECONDS, _TEMPLATE_BYTES, _MOST_CHARACTERS = 10.0, 2 << 30, 10_000_000
+
+
+def _require_ending_template(tokenizer: Any, prompt: str, system: str) -> None:
+    """Try the chat template in a process of its own, with a limit of time and memory: it is a program of whoever made the model.
+
+    Raises:
+        ConfigError: it does not end, or takes too much.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the child runs the template and nothing else
+        child = os.fork()
+    if not child:
+        _try_template(tokenizer, prompt, system)
+    end = time.monotonic() + _TEMPLATE_SECONDS
+    while (state := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
+        time.sleep(0.002)
+    if state == (0, 0):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    if state != (child, 0):
+        what = (
+            "takes more memory than a prompt can" if state[0] else f"does not end within {_TEMPLATE_SECONDS:g} seconds"
+        )
+        raise ConfigError(f"the tokenizer's chat template {what}; choose a template for base models, or another model")
+
+
+def _try_template(tokenizer: Any, prompt: str, system: str) -> NoReturn:
+    """Render a prompt and end the process: with 1 where memory does not suffice or the text is no prompt."""
+    code = 0
+    try:
+        if (statm := Path("/proc/self/statm")).exists():
+            size = int(statm.read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (size + _TEMPLATE_BYTES,) * 2)
+        code = int(len(chat_text(tokenizer, prompt, system)) > _MOST_CHARACTERS)
+    except MemoryError:
+        code = 1
+    except Exception:  # is told where the template is used
+        code = 0
+    finally:
+        os._exit(code)
 
 
 def _text_tokens(tokenizer: Any, text: str) -> list[int]:

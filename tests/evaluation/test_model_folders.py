@@ -122,12 +122,19 @@ class Turns:
 @pytest.mark.parametrize(
     ("template", "words"),
     [
+        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "does not end within"),
+        ("{{ 'a' * 10**10 }}", "takes more memory than a prompt can"),
+        ("{{ 'a' * 10**8 }}", "takes more memory than a prompt can|does not end within"),
         ("{% include '/etc/passwd' %}", r"chat template fails on user turns \(no loader"),
         ("{% for m in messages %}{{ m['content'] }", "chat template fails on user turns"),
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "chat template fails on user turns"),
     ],
 )
-def test_a_chat_template_that_fails_is_refused(template: str, words: str) -> None:
+def test_a_chat_template_has_a_limit_of_time_and_memory(
+    template: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loop without an end was killed after 40 seconds; ten billion letters were a traceback."""
+    monkeypatch.setattr(types, "_TEMPLATE_SECONDS", 1.0)
     benchmark = types.Benchmark("b", 1, [Problem("a", "1+1", "2")], chat=True)
     with pytest.raises(ConfigError, match=words):
         types.prompt_tokens(Turns(template).own, benchmark)
