@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
@@ -212,13 +213,17 @@ class Counter:
 
     def __call__(self, count: int, total: int) -> None:
         if not self._bar.live.is_started:
-            atexit.register(self._bar.stop)  # which shows the cursor again, whatever ends this
+            atexit.register(self._end)  # which shows the cursor again, whatever ends this
             self._bar.start()
             self._bar.start_task(self._task)
         self._bar.update(self._task, completed=count, total=total)
         if count >= total:
+            self._end()
+            atexit.unregister(self._end)
+
+    def _end(self) -> None:
+        with suppress(ValueError):  # the stream may be closed by then
             self._bar.stop()
-            atexit.unregister(self._bar.stop)
 
 
 FAMILY = "harness.commands"
