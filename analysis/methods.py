@@ -44,7 +44,11 @@ _BASELINE = (
     "algorithm.aggregation.kind",
     "algorithm.kl.coefficient",
 )
-_GRADING = "Answers are graded by rule (verifier.extraction={verifier.extraction}, verifier.answer_must_end={verifier.answer_must_end})."
+_GRADED = {
+    "boxed": "what the last box holds",
+    "answer_line": "the last answer line",
+    "any": "a box, an answer line or the last value",
+}
 _CITED = re.compile(r"^((?:[\w.]+: \S*\n)+)(@\w+\{(\w+),.*?\n\}\n)", flags=re.MULTILINE | re.DOTALL)
 _LISTED = 12  # arms
 _EXAMPLE_LETTERS = 200
@@ -89,7 +93,7 @@ class Methods:
             self._task(),
             *self._runs(),
             self._protocol(),
-            self.fill(_GRADING),
+            self._grading(),
             *self._statistics(),
             *self._machines(),
             notes,
@@ -103,6 +107,11 @@ class Methods:
         commit = f", revision {revision[:12]}" * (revision not in ("", "None"))
         started = self.fill(_COLD_START) * (self.shared_value("model.cold_start.steps") not in ("", "0"))
         return f"The policy is {path}{commit} (precision: {self.shared_value('model.precision')}){started}."
+
+    def _grading(self) -> str:
+        ends = " It must end the response." * (self.shared_value("verifier.answer_must_end") == "True")
+        answer = _GRADED.get(self.shared_value("verifier.extraction"))
+        return f"An answer is {answer}; a rule compares it with the gold answer.{ends}" if answer else ""
 
     def _task(self) -> str:
         """A problem of the benchmark as the policy saw it, with its answer, from the samples of a run."""

@@ -296,7 +296,9 @@ def combine(
     return replace(series, mean=mean, low=low, high=high)
 
 
-STYLES = ("paper", "screen")
+# Inches of a column; where the text has one column, of half of it.
+VENUES = {"icml": 3.25, "acl": 3.03, "neurips": 2.67, "iclr": 2.67}
+STYLES = ("paper", "screen", *VENUES)
 FORMATS = ("pdf", "svg", "png")
 WRITTEN_FORMATS = ("pdf", "png")  # by a report, unless others are asked for
 
@@ -340,11 +342,13 @@ def appearances(names: Sequence[str]) -> dict[str, Appearance]:
 
 @contextmanager
 def figure_style(style: str, rc: Mapping[str, Any] | None = None) -> Iterator[None]:
-    """Set matplotlib to ``paper`` (a column or a page wide, TrueType fonts) or ``screen``; ``rc`` go over those of the style."""
+    """Set matplotlib to ``paper`` (a column or a page wide, TrueType fonts), that of a venue, or ``screen``; ``rc`` go over the style."""
     if style not in STYLES:
         raise ValueError(f"unknown figure style {style!r}; known: {', '.join(STYLES)}")
-    files = [Path(__file__).with_name(f"{name}.mplstyle") for name in ("shared", style)]
+    files = [Path(__file__).with_name(f"{name}.mplstyle") for name in ("shared", "paper" if style in VENUES else style)]
     with matplotlib.style.context([*files, dict(rc or {})], after_reset=True):
+        if style in VENUES:
+            rcParams["figure.figsize"] = (VENUES[style], rcParams["figure.figsize"][1])
         yield
 
 

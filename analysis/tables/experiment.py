@@ -80,7 +80,9 @@ def main_table(results: Results) -> Table:
     notes += [_LEGEND] * any_engaged
     own = f"Declared are the differences to the {words.REFERENCE[plan.design]}; those to the base are a family of their own."
     notes, short = ([*lines, *[own] * bool(base_deltas)] for lines in (notes, short))
-    return words.experiment_table(results, "", "", columns, rows, notes, short, by_metric=True)
+    return words.experiment_table(
+        results, "", "", columns, rows, notes, short, by_metric=True, paper=("score", "reference", "delta")
+    )
 
 
 def answers_table(results: Results) -> Table:

@@ -40,7 +40,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Named rows of cells; ``notes`` are the sentences below, ``short`` those of LaTeX where they are too long for a paper."""
+    """Named rows of cells; ``notes`` are the sentences below, ``short`` those of LaTeX where they are too long for a paper.
+
+    ``paper``: keys of the columns that LaTeX has unless others are asked for; none: all.
+    """
 
     name: str
     title: str
@@ -48,6 +51,7 @@ class Table:
     rows: Sequence[Mapping[str, Cell]]
     notes: Sequence[str] = ()
     short: Sequence[str] = ()
+    paper: Collection[str] = ()
 
     def text(self) -> list[list[str]]:
         """Return every cell as text, row by row."""
@@ -185,8 +189,9 @@ def _latex_cell(text: str) -> str:
 
 
 def to_latex(table: Table, *, columns: Collection[str] = ()) -> str:
-    """Write a booktabs float no wider than the page; ``columns``: keys of those beside the first one, none: all."""
-    subset = [column for column in table.columns if not columns or column.key in {table.columns[0].key, *columns}]
+    """Write a booktabs float no wider than the page; ``columns``: keys of those beside the first one, ``all``, none: the table's own."""
+    keys = columns or table.paper or ("all",)
+    subset = [column for column in table.columns if "all" in keys or column.key in {table.columns[0].key, *keys}]
     cells = [[_latex_cell(cell_text(row.get(column.key), column)) for column in subset] for row in table.rows]
     style = pd.DataFrame(cells, columns=range(len(subset))).style.hide(axis="index")
     text = style.relabel_index([_latex_cell(column.header) for column in subset], axis="columns").to_latex(
@@ -244,7 +249,7 @@ def renderings(tables: Sequence[Table], columns: Collection[str] = (), others: S
     Raises `UnknownColumn` where neither these tables nor ``others`` have one of ``columns``.
     """
     valid_keys = {column.key for table in (*tables, *others) for column in table.columns}
-    if unknown := sorted({*columns} - valid_keys):
+    if unknown := sorted({*columns} - valid_keys - {"all"}):
         problem = f"no table has such a column; known: {', '.join(sorted(valid_keys))}"
         raise UnknownColumn(f"columns={','.join(unknown)}: {problem}")
     texts: dict[str, str] = {}

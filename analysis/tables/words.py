@@ -61,14 +61,14 @@ def seeds_text(counts: Collection[int]) -> str:
 
 def experiment_table(
     results: Results, key: str, title: str, columns: Sequence[Column], rows: Sequence[Mapping[str, Cell]], notes: Sequence[str],
-    short: Sequence[str] = (), *, by_metric: bool = False,
+    short: Sequence[str] = (), *, by_metric: bool = False, paper: Collection[str] = (),
 ) -> Table:  # fmt: skip
     """Make a table whose key and title stand behind those of the experiment; ``by_metric``: the metric too, unless it is the score."""
     plan = results.experiment.plan
     name, title = f"{plan.name}-{key}" if key else plan.name, f"{plan.title} ({title})" if title else plan.title
     if by_metric and not plan.about_score:
         name, title = f"{name}{metric_suffix(results)}", f"{title}: {metric_name(results)}"
-    return Table(name, title, columns, rows, notes, short)
+    return Table(name, title, columns, rows, notes, short, paper)
 
 
 def difference_column(metric: Metric, key: str, name: str, estimates: Iterable[Estimate]) -> Column:

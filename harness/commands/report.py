@@ -6,8 +6,9 @@ harness report experiment=NAME only=table         print the answer and write not
 harness report experiment=NAME --notes            print tables of scores and their notes, too
 harness report logs=FILE,FILE out=DIR             curves of TRL's trainer_state.json, verl's JSONL or a wandb export, and nothing else
 
-only: all, table, tables, figures, methods (paragraph and BibTeX), page. figures, tables: main, all. style: paper, screen.
-formats: pdf,png (and svg). out: a folder. columns: keys of the columns of LaTeX tables, such as score,delta,engaged; without it all.
+only: all, table, tables, figures, methods (paragraph and BibTeX), page. figures, tables: main, all.
+formats: pdf,png (and svg). out: a folder. columns of LaTeX tables: keys such as score,delta,engaged, or all; without it score and
+difference. style: paper, screen, or the width of icml, neurips, iclr, acl.
 """
 
 import argparse
@@ -33,7 +34,7 @@ _CHOICES = {
     "only": tuple(_TAKEN),
     "figures": ("main", "all"),
     "tables": ("main", "all"),
-    "style": ("paper", "screen"),
+    "style": ("paper", "screen", "icml", "acl", "neurips", "iclr"),
 }
 _KEYS = (*_CHOICES, "formats", "columns", "out")
 
