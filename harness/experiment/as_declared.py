@@ -62,12 +62,15 @@ def declarations(store: ResultStore, name: str) -> list[dict[str, Any]]:
 
 
 def declared_line(store: ResultStore, name: str) -> str:
-    """``declared 2026-11-29, before its first run``, or when some of its runs had finished; empty where nothing tells."""
+    """``declared 2026-11-29, before its first run``, or when some of its runs had finished; empty where nothing tells.
+
+    Where a first part chooses what arms run, nobody knew then whether another experiment had run it: the date stands alone.
+    """
     if not (entries := declarations(store, name)):
         return ""
     at, finished, runs, _ = entries[0].values()
-    when = f"when {finished} of its {runs} runs had finished" if finished else "before its first run"
-    return f"declared {at[:10]}, {when}{', and changed since' * bool(changes(store, name))}"
+    when = f", when {finished} of its {runs} runs had finished" if finished else ", before its first run" * bool(runs)
+    return f"declared {at[:10]}{when}{', and changed since' * bool(changes(store, name))}"
 
 
 def changes(store: ResultStore, name: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,12 @@ def test_what_changes_after_a_look_is_told_for_good(
     remember(store, plan, ["a finished run"])  # taking it back hides nothing
     assert "; ".join(changes(store, plan.name)).startswith(words)
     assert declared_line(store, plan.name).endswith(", before its first run, and changed since")
+
+
+def test_where_a_first_part_chooses_what_runs_the_date_stands_alone(plan: Plan, tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    remember(store, replace(plan, arms=tuple(replace(arm, runs={}) for arm in plan.arms)), ())
+    assert declared_line(store, plan.name) == f"declared {datetime.now(UTC):%Y-%m-%d}"
 
 
 def test_before_anything_has_finished_a_declaration_may_change(plan: Plan, tmp_path: Path) -> None:
