@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import content_hash
+from harness.configuration.identity import content_hash, without_neutral
 from harness.configuration.schema import RunConfig, dump
 from harness.experiment.plan import Plan
 from harness.model.system import content_fingerprint
@@ -93,7 +93,7 @@ def require_same_content(plan: Plan, store: ResultStore, contents: Mapping[str, 
 
 def _problem_sets(config: RunConfig) -> dict[str, Any]:
     sets = {"task": config.task, **config.evaluation.benchmarks}
-    return {f"{name} {content_hash(dump(benchmark))[:6]}": benchmark for name, benchmark in sets.items()}
+    return {f"{name} {content_hash(without_neutral(benchmark))[:6]}": benchmark for name, benchmark in sets.items()}
 
 
 def _model_folder(config: RunConfig) -> dict[str, Path]:
