@@ -104,7 +104,9 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
     wording = _wording(results, known_lines)
     sentences = headline.sentences(known_lines, wording) or [wording.first(_explain_nothing(results))]
     at_tokens, curve_note = _at_equal_tokens(results, known_lines, named_rows, unequal)
-    sentences[1:1] = at_tokens
+    # Not between "no step is shown to help" and "none is resolved", which belong together.
+    place = 2 if not named_rows and any(" resolved." in text for text in sentences[1:2]) else 1
+    sentences[place:place] = at_tokens
     if (word := finding_of(results)) is not None:
         sentences.insert(0, f"{capital(word)}: the claim expects {_EXPECTED[str(plan.expects)]}.")
     if total is not None:

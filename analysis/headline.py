@@ -150,7 +150,12 @@ def _no_difference(rows: Sequence[Line], wording: Wording, either: str, tested: 
         ]
     nothing = f"no {noun} is shown to {either}"
     if not same:
-        return [nothing, f"{'neither' if count == 2 else f'none of the {count_word(count)}'}{tested} is resolved"]
+        none = (
+            "neither"
+            if count == 2 and not tested
+            else f"{'neither' if count == 2 else 'none'} of the {count_word(count)}{tested}"
+        )
+        return [nothing, f"{none} is resolved"]
     parts = [f"{count_word(number)} {'is' if number == 1 else 'are'}" for number in (same, count - same)]
     return [nothing, f"{parts[0]} equivalent {margin}, {parts[1]} not resolved"]
 

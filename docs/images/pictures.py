@@ -82,7 +82,7 @@ def live(browser: Browser, folder: Path) -> None:
         [*HARNESS, "report", "experiment=dapo_ladder", store], check=True, cwd=ROOT, stdout=subprocess.DEVNULL
     )
     with subprocess.Popen([*HARNESS, *LIVE, store], cwd=ROOT, stdout=subprocess.DEVNULL) as runs, served(store) as url:
-        time.sleep(60)
+        time.sleep(30)
         shoot(browser, url, "index")
         window = browser.new_page()
         window.goto(url)
@@ -108,7 +108,7 @@ def terminal(browser: Browser, folder: Path) -> None:
     console.print(Text("$ harness report experiment=dapo_ladder"), Text.from_ansi(printed.replace("\r", "")), sep="\n")
     text = folder / "terminal.html"
     text.write_text(console.export_html(inline_styles=True), encoding="utf-8")
-    shoot(browser, text.as_uri(), "terminal", {"width": 860, "height": 500})
+    shoot(browser, text.as_uri(), "terminal", {"width": 860, "height": 800})
 
 
 def paper(browser: Browser, folder: Path) -> None:

@@ -155,7 +155,7 @@ def test_what_hardly_acted_is_not_tested_and_never_counted_among_what_does_not_h
         == "Up is the only step shown to help: +7.0 points. Idle was not tested: it touched 0.02 % of tokens."
     )
     assert say(same, same, idle).startswith("Both tested steps are equivalent within 3 points. Idle was not tested")
-    assert "Neither tested is resolved. Idle" in say(unclear, unclear, idle)
+    assert "Neither of the two tested is resolved. Idle" in say(unclear, unclear, idle)
     assert say(idle, idle).startswith("Not tested, since they hardly acted: idle (0.02 % of tokens) and idle")
     assert say(*[idle] * 9) == "9 of 9 steps were not tested: they hardly acted."
 

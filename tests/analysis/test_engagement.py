@@ -87,7 +87,7 @@ def test_the_main_table_has_the_column_beside_the_difference_in_every_form_and_t
     cells = [row.get("engaged") for row in table.rows]
     assert cells == [None, None, "14 % of responses", "0.02 % of tokens, hardly engaged", None]
     assert "0.02 % of tokens, hardly engaged |" in to_markdown(table)
-    assert r"& 0.02 \% of tokens, hardly engaged &" in to_latex(table)
+    assert r"& 0.02 \% of tokens, hardly engaged &" in to_latex(table, columns=["all"])
     assert '"0.02 % of tokens, hardly engaged"' in to_csv(table)
     assert "hardly engaged" in to_terminal(table, width=240)
     assert any("docs/objective/engagement.md" in note for note in table.notes)
