@@ -3,8 +3,6 @@
 Of a sequential experiment also the decisions, the seeds it wants next, and how many runs such a plan takes on average.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -17,6 +15,7 @@ from analysis.frames import load_plan
 from analysis.headline import Wording, capital, count_word, short_name
 from analysis.line import Line
 from analysis.results import Results, results_of
+from analysis.samples import is_evaluated
 from analysis.tables.spending import Unequal, at_equal_tokens, equal_what, spent_table, unequal_pairs
 from analysis.tables.table import Column, Table, cell_text, to_markdown
 from analysis.tables.tuning import tuning_sentences
@@ -83,7 +82,11 @@ class Answer:
     @property
     def table(self) -> Table:
         """The lines as text."""
-        heads = {"points": self.unit, "interval": "95 % interval", "verdict": "verdict"}
+        heads = {
+            "points": self.unit,
+            "interval": interval_name([line.estimate for line in self.lines]),
+            "verdict": "verdict",
+        }
         heads |= {"touched": "touched"} if any(line.touched for line in self.lines) else {}
         rows = [{"arm": line.name, **{key: getattr(line, key) for key in heads}} for line in self.lines]
         return Table("answer", "Answer", [Column("arm", self.head), *(Column(*head) for head in heads.items())], rows)
@@ -138,6 +141,8 @@ def _at_equal_tokens(
     if line is None:  # effects are of several arms
         note = "At equal tokens effects cannot be read off the curves: run match=tokens."
         return [], [note] * bool(pairs and "" in by_arm and results.experiment.plan.match == "steps")
+    if not is_evaluated(results.metric):  # it has no curve
+        return [], []
     estimate, name = at_equal_tokens(results, pairs[line.arm], line.estimate), short_name(line.name)
     if estimate is None:
         return [], [f"At equal tokens {name} cannot be read off the curves: no evaluation lies between."]
@@ -296,7 +301,7 @@ def _caveats(lines: Sequence[Line], plan: Plan, unequal: Sequence[Unequal]) -> l
     if unequal and lines:
         first, *others = unequal
         arm, reference = (short_name(one.plain_label) for one in (first.arm, first.reference))
-        more = f"; {count_word(len(others))} more differ by over a tenth" * bool(others)
+        more = f"; {count_word(len(others))} more differ{'s' * (len(others) == 1)} by over a tenth" * bool(others)
         caveats.append(f"But {arm}, against {reference}, took {first.text}{more}.")
     return caveats
 

@@ -1,7 +1,5 @@
 """The Python front: an experiment out of its store as frames, differences of any metric, tables and figures. `from analysis import ...`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

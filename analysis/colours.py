@@ -1,7 +1,5 @@
 """One colour and one mark for each verdict, in every table, figure, page and terminal."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from harness.statistics.intervals import Verdict

@@ -1,7 +1,5 @@
 """Evaluations side by side as tables and a figure: what `harness compare` writes."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure
 
 from analysis.effects import REFERENCE, Effect

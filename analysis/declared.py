@@ -3,8 +3,6 @@
 `analysis.results.Results` holds what is computed here, so that answer, tables, figures and files share it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

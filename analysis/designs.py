@@ -1,7 +1,5 @@
 """Grids of settings with their labels, and what is near their best cell."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -3,8 +3,6 @@
 `effects_frame` has all of them as a tidy frame (docs/python.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

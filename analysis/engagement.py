@@ -1,7 +1,5 @@
 """How much of the training data the difference between two arms touched."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, fields
 

@@ -1,7 +1,5 @@
 """Where the second grader parts from the verifier."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What comparisons say, as a person would say it: who is shown to help or to hurt, and what is not shown. No sentence has over 25 words."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ _LISTED = 3  # comparisons that one sentence names; of more of them it names the
 _LISTED_WORDS = 13
 _NAME, _NAME_WORDS = 60, 8  # characters and words of a name in a sentence
 _NUMBERS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
-_OWN_WORDS = ("no", "all", "both", "one", "none", "neither", "nothing")  # that begin a sentence and are no name
+_OWN_WORDS = (*_NUMBERS, "all", "both", "none", "neither", "nothing", "not")  # that begin a sentence and are no name
 
 
 @dataclass(frozen=True)

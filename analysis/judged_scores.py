@@ -4,8 +4,6 @@ The estimand is the experiment's own: seeds are the replicates, benchmarks are f
 family; all comparisons on single benchmarks are another. What is compared counts, whether it can be tested or not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

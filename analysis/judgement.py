@@ -88,7 +88,7 @@ class Judgement(JudgedScores):
         first, *rest = headline.sentences(lines, wording)
         head = f"against {against}" if one else "comparison"
         single = sum(line.estimate.seeds < 2 for line in lines)
-        lonely = f"{single} of {len(lines)} have a single seed on a side: with one seed nothing is resolved."
+        lonely = f"{single} of {len(lines)} {'has' if single == 1 else 'have'} a single seed on a side: with one seed nothing is resolved."
         survey = survey_text(line.estimate.seeds for line in lines)
         caveats = [*[lonely] * bool(single), *[f"But {survey}"] * bool(survey)]
         sentences = [f"On {self.subject}{self.direction}: {first}", *rest]

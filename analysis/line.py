@@ -1,7 +1,5 @@
 """One comparison as answers say it: its name, its difference as text, and what its arms differ in touched."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

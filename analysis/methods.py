@@ -1,7 +1,5 @@
 """The methods paragraph of a paper: what plan, configurations and manifests say, and the sources of the settings as BibTeX."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -14,6 +12,7 @@ import pandas as pd
 
 from analysis.declared import INTERACTIONS, MAIN
 from analysis.designs import key_label, setting_label
+from analysis.headline import shorten
 from analysis.results import Results
 from analysis.tables.spending import equal_what
 from analysis.tables.table import latex_escape
@@ -118,8 +117,9 @@ class Methods:
         with suppress(StoreError, StopIteration):
             run = self.store.run(next(iter(self.finished_runs["run_id"])))
             problem = next(iter(problem_texts(run, self.results.experiment.plan.benchmark).values()))
-            prompt = " ".join(problem.prompt.split())[:_EXAMPLE_LETTERS]
-            name = self.shared_value("task.name") or self.shared_value("task.kind")
+            prompt = shorten(" ".join(problem.prompt.split()), _EXAMPLE_LETTERS)
+            names = ("task.name", "task.path", "task.dataset", "task.kind")
+            name = next(filter(lambda text: text not in ("", "None"), map(self.shared_value, names)), "its task")
             if name == "arithmetic":
                 name = (
                     f"chains of operations, worked from left to right modulo {self.shared_value('task.modulus') or 10}"

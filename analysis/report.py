@@ -1,7 +1,5 @@
 """Everything an experiment has to say, written to a folder: tables, figures, page, and the methods paragraph with its sources as BibTeX."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path

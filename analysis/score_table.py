@@ -5,8 +5,6 @@ Columns are known by usual names, else named by the caller. Nothing is dropped i
 names it, and every reading is a line of ``notes``.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import math

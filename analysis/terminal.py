@@ -1,7 +1,5 @@
 """The answer on a terminal: first the sentences, then a table that fits, its verdicts whole and in their colours."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import textwrap

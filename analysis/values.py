@@ -1,7 +1,5 @@
 """The values of an experiment at the last evaluation: of each seed, their means, and what is compared of two arms."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace

@@ -88,7 +88,7 @@ def dispatch(store: ResultStore, plan: Plan) -> None:
     """All that is done for runs but their processes: look-up, plan file, claim, attempt, configuration, three manifests."""
     store.write_plan(plan.name, plan.record())
     work = RunBatch(store.root, plan.specs, RuntimeConfig(), PROVENANCE)
-    for spec in work.unfinished_specs():
+    for spec in work.specs:
         attempt = begun_attempt(store, spec, work.provenance)
         attempt.record_start(1)
         attempt.end(0, stopping=False)

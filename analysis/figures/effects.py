@@ -1,7 +1,5 @@
 """Figures of effects: differences, those of a design, and grids."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Mapping, Sequence

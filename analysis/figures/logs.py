@@ -1,7 +1,5 @@
 """Curves of other trainers' logs: reward, accuracy, response length and entropy over steps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure

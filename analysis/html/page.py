@@ -1,7 +1,5 @@
 """The page of an experiment, one file with nothing from outside."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -1,7 +1,5 @@
 """The scores of one evaluation or of several: a row a model, benchmark and cap."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

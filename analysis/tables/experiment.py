@@ -1,7 +1,5 @@
 """The tables of an experiment: scores and differences, means of other metrics, cost, every benchmark, and what its design is for."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

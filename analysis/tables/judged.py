@@ -1,7 +1,5 @@
 """The tables of judged scores: scores with their differences, and both on each benchmark."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.judged_scores import JudgedScores

@@ -1,7 +1,5 @@
 """Pass@k of an experiment's comparisons over all k at once."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

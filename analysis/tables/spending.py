@@ -1,7 +1,5 @@
 """What runs of each arm took, what of it compared arms have equal, and a comparison at the tokens of its smaller arm."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

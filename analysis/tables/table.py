@@ -1,7 +1,5 @@
 """A table as data (cells are values, not text); rendered for terminal, Markdown, CSV, data frame and LaTeX, there each number too."""
 
-from __future__ import annotations
-
 import io
 import math
 import re

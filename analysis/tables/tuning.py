@@ -1,7 +1,5 @@
 """Arms at their best: what values the trials of a tuned comparison have chosen, and how sharp each optimum is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from analysis.designs import key_label

@@ -1,7 +1,5 @@
 """What stands around the numbers of a table: names of metrics, headers of differences, the sentences below, and warnings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace

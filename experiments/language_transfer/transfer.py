@@ -13,7 +13,7 @@ import math
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -151,7 +151,10 @@ def agreement(pairs: Sequence[Pair]) -> list[str]:
 
 def _drawn(pair: Pair) -> Estimate:
     """The testbed's effect in the look of its published word: the file's ends are rounded, and one of them to the margin."""
-    return pair.testbed.clip(-0.999 * MARGIN, 0.999 * MARGIN) if pair.word == "equivalent" else pair.testbed
+    if pair.word != "equivalent":
+        return pair.testbed
+    low, high = (max(-0.999 * MARGIN, min(0.999 * MARGIN, end)) for end in (pair.testbed.low, pair.testbed.high))
+    return replace(pair.testbed, low=low, high=high)
 
 
 def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], label: str, limits: tuple[float, float]) -> Figure:

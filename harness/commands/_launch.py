@@ -16,7 +16,7 @@ from harness.store import ResultStore, StoreError
 from harness.store.reader import run_state
 
 OURS = "processes"  # takes runs as they are planned; every other launcher gets them as overrides
-_REMOTE = ("submitit_slurm", "ray", "ray_aws", "rq")  # send runs to other machines
+REMOTE = ("submitit_slurm", "ray", "ray_aws", "rq")  # send runs to other machines
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Launch:
     def overrides(self) -> list[str]:
         """What the launcher adds to every run: where its code lies, and that it is sent to another machine."""
         return [item for item in searchpath() if not of_hydra(item)] + ["++runtime.elsewhere=true"] * (
-            self.name in _REMOTE
+            self.name in REMOTE
         )
 
     def bring(self, plan: Plan, specs: Sequence[RunSpec], store: ResultStore) -> Summary:

@@ -20,6 +20,7 @@ from rich.text import Text
 from harness.commands._answer import answered_runs, code_change_lines, dropped_runs_line
 from harness.commands._arguments import Counter as Progress
 from harness.commands._arguments import Exit, VerbAnswer, flag
+from harness.commands._launch import REMOTE
 from harness.configuration.identity import difference, flatten
 from harness.configuration.numbers import format_count, format_seconds
 from harness.configuration.schema import dump, portable, yaml_text
@@ -52,7 +53,10 @@ ARGUMENTS = {
     "overrides": {"nargs": "*", "help": "Hydra overrides, as for `harness run`"},
 }
 _PIPE, _TABLE = 200, 120  # columns without a terminal, and those from which arms stand in a table
-_LAUNCHER = ("hydra/launcher=", "hydra.launcher.")  # who trains the runs changes no plan
+_LAUNCHER = (
+    "hydra/launcher=",
+    "hydra.launcher.",
+)  # who trains the runs changes no plan, but where this machine lacks what others have
 # What is told of the arms where it is one thing for all of them.
 _COMMON = (
     "model.kind", "model.path", "task.kind", "task.path", "training.steps", "training.generated_tokens",
@@ -134,6 +138,8 @@ class Answer(VerbAnswer):
 def answer(options: argparse.Namespace) -> Answer:
     """Plan the experiment and look into the store; nothing is run or written."""
     overrides = [item for item in options.overrides if not item.lstrip("+").startswith(_LAUNCHER)]
+    if any(item.lstrip("+").removeprefix(_LAUNCHER[0]) in REMOTE for item in options.overrides):
+        overrides.append("++runtime.elsewhere=true")
     plan = make_plan(overrides, options.multirun)
     runtime = plan.arms[0].config.runtime
     store = ResultStore(runtime.results)
@@ -150,7 +156,7 @@ def answer(options: argparse.Namespace) -> Answer:
             line.replace("refused", "cannot start:", 1)
             for line in refusal_lines({arm.name: arm.lacking for arm in arms})
         ),
-        common_line(plan),
+        *filter(None, [common_line(plan)]),
         *differences(plan),
         *one_rate_note(plan),
         *unread_data(plan),
@@ -208,7 +214,7 @@ def common_line(plan: Plan) -> str:
     """Tell the model, task, length and rate that all arms have."""
     first, *others = (flatten(dump(arm.config)) for arm in plan.arms)
     keys = [key for key in _COMMON if first.get(key) is not None and all(one.get(key) == first[key] for one in others)]
-    return f"all arms: {', '.join(f'{key}={first[key]}' for key in keys)}"
+    return f"{'all arms' if others else 'the arm'}: {', '.join(f'{key}={first[key]}' for key in keys)}" if keys else ""
 
 
 def part_lines(plan: Plan, statuses: Mapping[str, str]) -> list[str]:

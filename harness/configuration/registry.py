@@ -53,12 +53,6 @@ FAMILIES = (
 
 # Keys that are gone, by their class: the value that they had goes on being hashed, so that no id changes.
 RETIRED: Mapping[str, Mapping[str, Any]] = {
-    "harness.experiment.declaration.Experiment": {
-        "checkpoint_rule": "last",
-        "dev_benchmark": None,
-        "reference": None,
-        "orders": 8,
-    },
     "harness.configuration.sections.TrainingConfig": {"seconds": None},
     "harness.backends.trl.Config": {"liger": False},
 }

@@ -4,8 +4,6 @@ One request per sample at the largest cap yields every smaller cap exactly: samp
 sample, position), so a smaller cap only cuts.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import os

@@ -1,9 +1,7 @@
 """What an experiment was first declared as, remembered beside its plan for good, and what has changed since scores could be seen."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -26,6 +24,8 @@ def declaration(plan: Plan) -> dict[str, Any]:
     names = [metric.name for metric in plan.metrics]
     seeds = {"looks": list(plan.looks)} if plan.looks else {"seeds": sorted(plan.seeds)}
     question = {"metric": names, "margin": dict(plan.margins), "benchmark": plan.benchmark, "expects": plan.expects}
+    budget = plan.match if plan.match_budget is None else f"{plan.match_budget:g} {plan.match}"
+    question |= {"match": budget, "paired": str(plan.paired), "tune": "yes" if plan.tuning else "no"}
     return question | {"arms": arms} | seeds
 
 
@@ -37,16 +37,23 @@ def remember(store: ResultStore, plan: Plan, answered: Collection[str]) -> str:
     entries, now = declarations(store, plan.name), declaration(plan)
     if not plan.comparisons or (entries and entries[-1]["declared"] == now):
         return ""
+    if not answered and len(entries) > 1 and entries[-2]["declared"] == now:  # what stood between had no scores
+        _write(store, plan, entries[:-1])
+        return ""
     run_ids = {run_id for arm in plan.arms for run_id in arm.runs.values()}
     finished_count = sum(store.run(run_id).status == "finished" for run_id in run_ids)
     entries = entries if answered or finished_count else entries[:-1]
     texts = _changed(entries[-1]["declared"], now) if entries else []
     at = datetime.now(UTC).isoformat(timespec="seconds")
     entries.append({"at": at, "finished": finished_count, "runs": len(run_ids), "declared": now})
-    text = "".join(f"{json.dumps(entry)}\n" for entry in entries)
-    write_file(layout.declarations_file(store.root, plan.name), text.encode())
+    _write(store, plan, entries)
     advice = "the answer says so for good; another experiment.name asks anew"
     return f"{plan.name}: {'; '.join(texts)}: {advice}" if texts else ""
+
+
+def _write(store: ResultStore, plan: Plan, entries: Sequence[Mapping[str, Any]]) -> None:
+    text = "".join(f"{json.dumps(entry)}\n" for entry in entries)
+    write_file(layout.declarations_file(store.root, plan.name), text.encode())
 
 
 def declarations(store: ResultStore, name: str) -> list[dict[str, Any]]:
@@ -55,6 +62,11 @@ def declarations(store: ResultStore, name: str) -> list[dict[str, Any]]:
     try:
         entries = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         assert all([*entry] == ["at", "finished", "runs", "declared"] for entry in entries)
+        for entry in entries:
+            datetime.fromisoformat(entry["at"])
+            assert isinstance(entry["finished"], int)
+            assert isinstance(entry["runs"], int)
+            _changed(entry["declared"], entry["declared"])
         [_changed(*pair) for pair in pairwise(entry["declared"] for entry in entries)]
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
         raise StoreError(f"{path} is damaged ({error}); what was declared first is lost if you delete it") from error
@@ -82,14 +94,15 @@ def changes(store: ResultStore, name: str) -> list[str]:
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     texts = [
         f"another {key} was declared ({old[key] if isinstance(old[key], str) else ', '.join(old[key])})"
-        for key in ("metric", "benchmark", "expects")
+        for key in ("metric", "benchmark", "expects", "match", "paired", "tune")
         if old.get(key) and old[key] != new.get(key)
     ]
     for name in (name for name in new["metric"] if name in old["metric"]):
         before, after = (one["margin"].get(name) for one in (old, new))
         value = "none" if after is None else f"{after:g}"
         changed = f"chosen as {value}" if before is None else f"changed from {before:g} to {value}"
-        texts += [f"the margin was {changed} after the scores"] * (before != after)
+        of = f" of {name}" * (len(new["metric"]) > 1)
+        texts += [f"the margin{of} was {changed} after the scores"] * (before != after)
     texts += _changed_seeds(old, new)
     gone, added = (
         sorted(one.keys() - other.keys()) for one, other in ((old["arms"], new["arms"]), (new["arms"], old["arms"]))
@@ -105,7 +118,11 @@ def _changed_seeds(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     if before == after:
         return []
     if "looks" in before or "looks" in after:
-        return ["looks at {} seeds became looks at {} after a look".format(*counts)]
+        said = [
+            f"looks at {', '.join(map(str, one['looks']))} seeds" if one.get("looks") else f"{len(one['seeds'])} seeds"
+            for one in (old, new)
+        ]
+        return ["{} became {} after a look".format(*said)]
     if counts[0] == counts[1]:
         return ["seeds were exchanged after a look"]
     return ["seeds {} from {} to {} after a look".format("grew" if counts[0] < counts[1] else "fell", *counts)]

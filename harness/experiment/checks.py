@@ -1,7 +1,5 @@
 """Vacuity and confound checks: comparisons that cannot show anything, or show something else, said before anything is launched."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import itertools
@@ -426,6 +424,12 @@ def _budget_reasons(ours: RunConfig, theirs: RunConfig) -> list[str]:
     if is_unequal(responses, other):
         times = f"so about {other / responses:.2g} times the updates"
         reasons.append(f"{responses:g} responses per update instead of {other:g}, {times}")
+    critics = (getattr(config.algorithm.advantage, "critic", None) for config in (ours, theirs))
+    own_critic, other_critic = (critic.warmup_steps if critic else 0 for critic in critics)
+    if own_critic != other_critic:
+        reasons.append(
+            f"{own_critic} steps of a critic's warm-up instead of {other_critic}, in which the policy has no update"
+        )
     refills, other_refills = (c.algorithm.dead_groups.policy == "refill" for c in (ours, theirs))
     if refills != other_refills:
         reasons.append(

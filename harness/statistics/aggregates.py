@@ -1,7 +1,5 @@
 """Aggregates over several benchmarks (Agarwal et al. 2021, arXiv:2108.13264)."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Bands of a whole curve, such as the difference in Pass@k over all k, that hold together."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ spread: the centred seeds are a uniform point on a sphere. So the probability of
 the newest t alone, and passes from look to look by an integral over that sphere (`_one_seed_later`), by fixed rules without random numbers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

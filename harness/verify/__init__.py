@@ -3,8 +3,6 @@
 May import: nothing of ours.
 """
 
-from __future__ import annotations
-
 from harness.verify.config import TROUBLE, Verdict, VerifierConfig
 from harness.verify.gold import OWN_TEXT, is_no_answer
 from harness.verify.read.symbols import restore_escapes

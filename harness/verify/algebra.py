@@ -1,7 +1,5 @@
 """Math-Verify, for formulas outside the small language and as a second grader. Imported in worker processes only."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

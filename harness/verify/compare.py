@@ -4,8 +4,6 @@ Structure is compared here, part by part; a pair of formulas without values goes
 which sends the whole pair to a worker.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -256,7 +254,7 @@ def _is_integer(number: object) -> bool:
 
 def _as_points(gold: Node, answer: Node) -> tuple[Node, Node]:
     """`C(5, 3)` is a point beside a point, or beside another one of that name; else it is a binomial."""
-    is_named = [node.text.startswith("C(") for node in (gold, answer)]
+    is_named = [node.text.startswith("C(") and node.text.find(")") == len(node.text) - 1 for node in (gold, answer)]
     if all(is_named) or (any(is_named) and "bracket" in (gold.kind, answer.kind)):
         gold, answer = (read_text(node.text.removeprefix("C")) for node in (gold, answer))
     return gold, answer
@@ -268,12 +266,16 @@ def _as_one(pair: Node, is_gold: bool) -> Node | None:
     A gold list needs two digits behind its comma.
     """
     (whole, part), number = pair.items, None
-    is_sum = pair.mark == "and" and part.decimals < 0 and part.is_numeral
+    is_sum = not is_gold and pair.mark == "and" and part.decimals < 0 and part.is_numeral
     before, _, behind = pair.text.removesuffix(r"\%").partition(",")
-    if before.lstrip("+-").isdigit() and behind.isdigit() and (not is_gold or part.percent or len(behind) > 1):
+    if (
+        before.removeprefix(before[:1].strip("0123456789")).isdigit()
+        and behind.isdigit()
+        and (not is_gold or part.percent or len(behind) > 1)
+    ):
         number = Fraction(f"{before}.{behind}")
-    elif is_sum and _is_integer(whole.number) and 0 < part.number < 1:
-        number = whole.number + part.number
+    elif is_sum and _is_integer(whole.number) and whole.number and 0 < part.number < 1:
+        number = whole.number + (part.number if whole.number > 0 else -part.number)
     return None if number is None or _is_integer(number) else replace(part, tree=("number", number, -1))
 
 

@@ -1,7 +1,5 @@
 """The settings of a verifier: what it accepts and how much it may spend. Importable without sympy or Math-Verify."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 EXTRACTIONS = ("boxed", "answer_line", "any")

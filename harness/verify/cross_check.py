@@ -4,8 +4,6 @@ It shares no extraction and no grammar with the first. Where the gold is one num
 other golds go to plain Math-Verify, in a process of the pool. It is strict and short on purpose, and nothing is trained against it.
 """
 
-from __future__ import annotations
-
 import collections
 import re
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ question mark is none. Without any the last answer marker counts, then the value
 where it is not closed, or where text follows it. A response that was cut off has no answer but a closed box or a line that ends.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from typing import NamedTuple

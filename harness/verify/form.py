@@ -6,8 +6,6 @@ An operation is *open* where it joins numbers alone and its value is rational: `
 answer has to be one. Elsewhere it may use what the gold one uses, and is not the expression that the problem asks to rewrite.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from fractions import Fraction

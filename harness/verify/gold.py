@@ -1,7 +1,5 @@
 """A gold answer: which part of its text it is, whether it can be one at all, and answers that tell whether it is read."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import unicodedata

@@ -4,8 +4,6 @@ r"""Sets of real numbers: intervals, inequalities of one unknown, and what joins
 are equal when the same numbers belong to them: the ends of both, and numbers between and beyond these.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cmp_to_key
 from itertools import pairwise

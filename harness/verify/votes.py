@@ -1,7 +1,5 @@
 """Keys that equal answers share, so that votes compare an answer with its neighbours alone."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -4,8 +4,6 @@ A fresh interpreter with a fixed environment (`ENVIRONMENT`). The kernel ends it
 call of C: `setitimer(ITIMER_PROF)` with SIGPROF's default action. It never outlives its parent for longer than one case.
 """
 
-from __future__ import annotations
-
 import resource
 import signal
 import sys

@@ -52,8 +52,9 @@ CHANGES: list[tuple[Callable[[Plan], Plan], str]] = [
     (lambda plan: replace(plan, margins={"avg": 2.0}), "the margin was changed from 3 to 2 after the scores"),
     (lambda plan: replace(plan, seeds=tuple(range(8))), "seeds grew from 4 to 8 after a look"),
     (lambda plan: replace(plan, seeds=(4, 5, 6, 7)), "seeds were exchanged after a look"),
-    (lambda plan: replace(plan, looks=(4, 8)), "looks at 4 seeds became looks at [4, 8] after a look"),
+    (lambda plan: replace(plan, looks=(4, 8)), "4 seeds became looks at 4, 8 seeds after a look"),
     (lambda plan: replace(plan, metrics=(metric("pass@8"),), margins={}), "another metric was declared (avg)"),
+    (lambda plan: replace(plan, match="tokens"), "another match was declared (steps)"),
     (lambda plan: replace(plan, benchmark="other"), "another benchmark was declared (arithmetic_heldout)"),
     (renamed, "arms were left out after a look (gspo); arms were added after a look (other)"),
 ]
@@ -108,6 +109,8 @@ def test_before_anything_has_finished_a_declaration_may_change(plan: Plan, tmp_p
         store.run(spec.run_id).create("", about(spec))
     remember(store, other, ())
     assert changes(store, plan.name) == ["the margin was changed from 3 to none after the scores"]
+    remember(store, plan, ())  # what stood between was never answered
+    assert changes(store, plan.name) == []
     again = replace(plan, name="again")  # another name for runs that are there
     remember(store, again, ())
     assert declared_line(store, "again").endswith(f"when 2 of its {len(plan.specs)} runs had finished")
@@ -129,6 +132,7 @@ def test_a_damaged_file_of_declarations_is_named(plan: Plan, tmp_path: Path) -> 
     store = ResultStore(tmp_path)
     remember(store, plan, ())
     path = declarations_file(store.root, plan.name)
-    path.write_text(path.read_text() + '{"at": 3}\n')
-    with pytest.raises(StoreError, match=r"declared.jsonl is damaged"):
-        changes(store, plan.name)
+    for damaged in (path.read_text() + '{"at": 3}\n', '{"at": 3, "finished": 0, "runs": 0, "declared": null}\n'):
+        path.write_text(damaged)
+        with pytest.raises(StoreError, match=r"declared.jsonl is damaged"):
+            changes(store, plan.name)

@@ -14,8 +14,6 @@ token: small letters are words by what they do (`words.class_of`), N an operand,
 relation, D a dash.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

@@ -10,8 +10,6 @@ A tree is `("number", value, decimals)`, `("name", text)`, `("constant", name)`,
 operator of `+ - * / ^ mod` with two trees.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Tables of signs: what a Unicode character and a LaTeX command stand for."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

@@ -5,8 +5,6 @@ of them a negative one, where only points count at which both values are real; t
 small language (sums, integrals, limits), has no value here.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Iterator, Mapping

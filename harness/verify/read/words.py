@@ -1,7 +1,5 @@
 """The words of answers by what they do: copulas, denials, doubts, remarks, operations, units and things that are counted."""
 
-from __future__ import annotations
-
 import string
 from fractions import Fraction
 
