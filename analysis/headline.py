@@ -101,9 +101,9 @@ def _sides(rows: Sequence[Line]) -> list[list[Line]]:
     return [sorted(side, key=lambda row: -abs(row.estimate.value)) for side in sides]
 
 
-def _fitting(*texts: str) -> str:
-    """The first text that is short enough, with an opening of four words, else the last one."""
-    return next((text for text in texts if len(text.split()) <= MOST_WORDS - 4), texts[-1])
+def _fitting(*texts: str, opening: str = "") -> str:
+    """The first text that is short enough behind the opening, else the last one."""
+    return next((text for text in texts if len(f"{opening} {text}".split()) <= MOST_WORDS), texts[-1])
 
 
 def _side_text(side: Sequence[Line], verb: str, count: int, wording: Wording) -> str:
@@ -112,11 +112,12 @@ def _side_text(side: Sequence[Line], verb: str, count: int, wording: Wording) ->
     if len(side) == 1:
         begin = f"{name} is {f'the only {wording.noun} ' * (count > 1)}shown to"
         bound = f", but by {first.bound} {first.metric.unit}".rstrip() * bool(first.bound)
-        return _fitting(f"{begin} {verb}{bound}: {value}", f"{begin} {short_verb}: {value}")
+        return _fitting(f"{begin} {verb}{bound}: {value}", f"{begin} {short_verb}: {value}", opening=wording.opening)
     if listed := _list(side):
-        return _fitting(f"{listed} are shown to {verb}", f"{listed} are shown to {short_verb}")
+        return _fitting(f"{listed} are shown to {verb}", f"{listed} are shown to {short_verb}", opening=wording.opening)
     begin = f"{len(side)} of {count} {wording.plural} are shown to"
-    return _fitting(*(f"{begin} {one}, most of all {name}: {value}" for one in (verb, short_verb)))
+    texts = (f"{begin} {one}, most of all {name}: {value}" for one in (verb, short_verb))
+    return _fitting(*texts, opening=wording.opening)
 
 
 def _list(side: Sequence[Line]) -> str:

@@ -100,11 +100,12 @@ class Methods:
         return [text for text in texts if text]
 
     def _policy(self) -> str:
-        path, revision = self.shared_value("model.path"), self.shared_value("model.revision")
+        path, settings = self.shared_value("model.path"), self.configurations.values()
         if not path:
             return self.fill(_TESTBED)
-        commit = f", revision {revision[:12]}" * (revision not in ("", "None"))
-        started = self.fill(_COLD_START) * (self.shared_value("model.cold_start.steps") not in ("", "0"))
+        revision = _join((str(one["model.revision"])[:12] for one in settings if one.get("model.revision")), " or ")
+        commit = f", revision {revision}" * bool(revision)
+        started = self.fill(_COLD_START) * all(one.get("model.cold_start.steps") for one in settings)
         return f"The policy is {path}{commit} (precision: {self.shared_value('model.precision')}){started}."
 
     def _grading(self) -> str:
