@@ -268,11 +268,8 @@ def _as_one(pair: Node, is_gold: bool) -> Node | None:
     (whole, part), number = pair.items, None
     is_sum = not is_gold and pair.mark == "and" and part.decimals < 0 and part.is_numeral
     before, _, behind = pair.text.removesuffix(r"\%").partition(",")
-    if (
-        before.removeprefix(before[:1].strip("0123456789")).isdigit()
-        and behind.isdigit()
-        and (not is_gold or part.percent or len(behind) > 1)
-    ):
+    digits = before[1:] if before[:1] in ("+", "-") else before
+    if digits.isdecimal() and behind.isdecimal() and (not is_gold or part.percent or len(behind) > 1):
         number = Fraction(f"{before}.{behind}")
     elif is_sum and _is_integer(whole.number) and whole.number and 0 < part.number < 1:
         number = whole.number + (part.number if whole.number > 0 else -part.number)
