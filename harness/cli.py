@@ -32,7 +32,7 @@ _OTHERS = "Your own results and models"
 _GROUPS = {
     "Begin": ["new", "plan", "run", "view", "report"],
     "Look": ["status", "explain", "keys", "doctor"],
-    "Share": ["pack", "merge", "clean"],
+    "Share": ["pack", "merge"],
     _OTHERS: ["judge", "compare", "evaluate", "translate"],
 }
 

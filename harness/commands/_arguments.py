@@ -87,7 +87,6 @@ def listed_names(value: Any) -> list[str]:
 # ---- runs ----
 
 HELP = "experiment=NAME to take only its runs; runtime.results=DIR"
-SELECTION = {"overrides": {"nargs": "*", "help": HELP}}
 
 
 @dataclass(frozen=True)
@@ -115,15 +114,6 @@ def select(overrides: Sequence[str]) -> Selection:
     plans = [store.plan(name) for name in names]
     ids = [run_id for plan in plans for arm in plan["arms"] for run_id in arm["runs"].values()]
     return Selection(store, names, list(dict.fromkeys(ids)) if names else store.run_ids(), runtime)
-
-
-def require_idle(selection: Selection) -> None:
-    """Raises `ConfigError` where one of the runs is worked on."""
-    for run_id in selection.run_ids:
-        if holder := selection.store.run(run_id).claim_holder():
-            place = f"process {holder.pid} on {holder.host}"
-            place = "its supervisor is starting" if holder.pid is None else place
-            raise ConfigError(f"run {run_id} runs ({place}); end it first, with Ctrl-C or kill")
 
 
 def require_stored(store: ResultStore, name: str) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
@@ -77,13 +76,9 @@ def stored_run(store: ResultStore, run: RunDir, other: RunDir | None = None) -> 
     )
 
 
-def show_run(run: StoredRun, *, configuration: bool) -> None:
-    """Print a run, of two what differs; with `configuration` the file alone."""
+def show_run(run: StoredRun) -> None:
+    """Print a run, of two what differs."""
     console = Terminal()
-    if configuration:
-        text = (Path(run.directory) / layout.CONFIG).read_text(encoding="utf-8")
-        console.print(text, markup=False, highlight=False, soft_wrap=True, end="")
-        return
     if run.other is not None:
         _show_differences(console, run)
         return

@@ -6,7 +6,6 @@ harness plan --sample experiment=dapo_ladder    ask the policy, too: can a compa
 """
 
 import argparse
-import dataclasses
 import itertools
 import shutil
 from collections import Counter
@@ -14,16 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.table import Column, Table
 from rich.text import Text
 
 from harness.commands._answer import answered_runs, code_change_lines, dropped_runs_line
 from harness.commands._arguments import Counter as Progress
 from harness.commands._arguments import Exit, VerbAnswer, flag
 from harness.commands._launch import REMOTE
-from harness.configuration.identity import difference, flatten
+from harness.configuration.identity import flatten
 from harness.configuration.numbers import format_count, format_seconds
-from harness.configuration.schema import dump, portable, yaml_text
+from harness.configuration.schema import dump
 from harness.execution.progress import Terminal
 from harness.experiment.checks import (
     Objection,
@@ -49,10 +47,9 @@ ARGUMENTS = {
     "--sample": flag(
         "ask the policy before training 32 training problems, a group each: can a comparison be decided here (docs/regime.md)?"
     ),
-    "--cfg": flag("print the whole configuration of every arm as YAML, and nothing else"),
     "overrides": {"nargs": "*", "help": "Hydra overrides, as for `harness run`"},
 }
-_PIPE, _TABLE = 200, 120  # columns without a terminal, and those from which arms stand in a table
+_PIPE = 200  # columns without a terminal
 _LAUNCHER = (
     "hydra/launcher=",
     "hydra.launcher.",
@@ -77,9 +74,9 @@ class PlannedRun:
 class ArmRow:
     """One arm.
 
-    `changes`: key → its values in the neighbour that the arm is compared with and here; `against_base` the same for the base. `runs`: by
-    seed, empty where the budget is not known yet. `refused`: why it cannot be run at all; `lacking`: what it needs before it can start,
-    here or at all. `expected`: cost of one run, None where no run in the store tells. `configuration`: only with `--cfg`.
+    `changes`: key → its values in the neighbour that the arm is compared with and here. `runs`: by seed, empty where the budget is not
+    known yet. `refused`: why it cannot be run at all; `lacking`: what it needs before it can start, here or at all. `expected`: cost of
+    one run, None where no run in the store tells.
     """
 
     name: str
@@ -87,13 +84,11 @@ class ArmRow:
     arm_id: str
     parent: str | None
     changes: Changes
-    against_base: Changes
     runs: dict[int, PlannedRun]
     seeds: list[int]
     refused: list[str]
     lacking: list[str]
     expected: Cost | None
-    configuration: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -146,9 +141,7 @@ def answer(options: argparse.Namespace) -> Answer:
     plans = [plan, *([plan.first.plan] if plan.first else [])]
     statuses = {spec.run_id: run_status(store.run(spec.run_id)) or "new" for one in plans for spec in one.specs}
     history = History(store)
-    arms, *first_arms = (
-        [_arm_row(one, arm, statuses, history, whole=options.cfg) for arm in one.arms] for one in plans
-    )
+    arms, *first_arms = ([_arm_row(one, arm, statuses, history) for arm in one.arms] for one in plans)
     totals = totals_of([*arms, *itertools.chain(*first_arms)])
     notes = [
         *refusal_lines({arm.name: arm.refused for arm in arms}),
@@ -170,7 +163,6 @@ def answer(options: argparse.Namespace) -> Answer:
     ]
     if options.sample:
         notes += sampled_lines(plan, store)
-    objections = [] if options.cfg else report_checks(plan, runtime.checks)
     return Answer(
         plan.name,
         plan.title,
@@ -184,29 +176,25 @@ def answer(options: argparse.Namespace) -> Answer:
         arms,
         totals,
         notes,
-        objections,
+        report_checks(plan, runtime.checks),
     )
 
 
-def _arm_row(plan: Plan, arm: PlannedArm, statuses: dict[str, str], history: History, *, whole: bool) -> ArmRow:
+def _arm_row(plan: Plan, arm: PlannedArm, statuses: dict[str, str], history: History) -> ArmRow:
     config = arm.config
     seeds = list(arm.runs or arm.seeds)
     cost = history.expect(config, arm.arm_id) if arm.runs else None
-    against_base = difference(plan.base.config, config)
-    against_base.pop("seed", None)
     return ArmRow(
         arm.name,
         arm.label,
         arm.arm_id,
         arm.parent,
         dict(arm.changes),
-        against_base,
         {seed: PlannedRun(run_id, statuses[run_id]) for seed, run_id in arm.runs.items()},
         seeds,
         refusals(config),
         absent(config),
         cost,
-        portable(dataclasses.replace(config, seed=seeds[0])) if whole else None,
     )
 
 
@@ -265,34 +253,15 @@ def _sum(values: Sequence[float], unknown: bool) -> float | None:
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:
-    """Print the arms and what is to know of them; with `--cfg` a YAML document each instead."""
-    if options.cfg:
-        print("".join(configurations(result)), end="")
-        return
-    width = shutil.get_terminal_size((_PIPE, 24)).columns
-    console = Terminal(width=width, markup=False, highlight=False)
+    """Print the arms and what is to know of them."""
+    console = Terminal(width=shutil.get_terminal_size((_PIPE, 24)).columns, markup=False, highlight=False)
     console.print(Text(result.title, style="bold"))
     console.print(result.question)
-    if width < _TABLE:
-        for arm in result.arms:
-            console.print(_block(arm))
-        console.print()
-    else:
-        console.print(_table(result.arms, ladder=result.design == "cumulative"))
+    for arm in result.arms:
+        console.print(_block(arm))
+    console.print()
     for line in result.notes:
         console.print(line)
-
-
-def configurations(result: Answer) -> Iterator[str]:
-    """One YAML document an arm: the configuration stored with its first run, with name, id and what to know of it in comments above."""
-    for arm in result.arms:
-        assert arm.configuration is not None
-        several = f" of {', '.join(map(str, arm.seeds))}" if len(arm.seeds) > 1 else ""
-        comments = [f"arm {arm.name}, id {arm.arm_id[:8]}, seed {arm.configuration['seed']}{several}"]
-        waits_for = [part for part in result.parts if part.settings is None and not arm.runs]
-        comments += [f"as without {part.name}, whose runs set {part.sets}" for part in waits_for]
-        comments += [f"refused: {reason}" for reason in arm.refused]
-        yield "".join(["---\n", *(f"# {line}\n" for line in comments), yaml_text(arm.configuration)])
 
 
 def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
@@ -328,10 +297,10 @@ def metric_lines(plan: Plan) -> list[str]:
 
 
 def _block(arm: ArmRow) -> Text:
-    """One arm in lines that a narrow terminal has room for: label, runs and cost, then what it changes."""
+    """One arm in lines: label, runs and cost, then what it changes against its neighbour."""
     cost = "refused" if arm.refused else _cost_text(arm.expected)
     lines = [f"  {cost} a run" if arm.expected and not arm.refused else f"  a run takes: {cost}"]
-    lines += [f"  {_short_key(key)}: {before} → {after}" for key, (before, after) in arm.changes.items()]
+    lines += [f"  {key}: {before} → {after}" for key, (before, after) in arm.changes.items()]
     return Text.assemble((f"\n{arm.label}", "bold"), f"  {_runs(arm)}\n", "\n".join(lines))
 
 
@@ -340,35 +309,9 @@ def _runs(arm: ArmRow) -> str:
     return ", ".join(f"{count} {status}" for status, count in counts.items()) or "known later"
 
 
-def _short_key(key: str) -> str:
-    """The end of a key that tells it from others: ``clip_high``, ``dead_groups.policy``."""
-    parts = key.split(".")
-    return ".".join(parts[-2:]) if parts[-1] in ("kind", "policy", "value", "coefficient") else parts[-1]
-
-
-def _table(arms: Sequence[ArmRow], *, ladder: bool) -> Table:
-    names = ["arm", "changes against its neighbour", *["against the base"] * (not ladder), "id", "runs", "a run takes"]
-    table = Table(*(Column(name, overflow="fold") for name in names))
-    base = next((arm.name for arm in arms if arm.parent is None), arms[0].name)
-    for arm in arms:
-        table.add_row(
-            arm.name,
-            _change_lines(arm.changes),
-            *["" if arm.parent == base else _change_lines(arm.against_base)] * (not ladder),
-            arm.arm_id[:8],
-            _runs(arm),
-            "refused" if arm.refused else _cost_text(arm.expected),
-        )
-    return table
-
-
 def _cost_text(cost: Cost | None) -> str:
     """`12 min, 3.4M tokens`."""
     return "?" if cost is None else f"{format_seconds(cost.seconds)}, {_tokens(cost.generated_tokens)} tokens"
-
-
-def _change_lines(changes: Mapping[str, tuple[Any, Any]]) -> str:
-    return "\n".join(f"{key}: {before} → {after}" for key, (before, after) in changes.items())
 
 
 def total_lines(totals: Totals) -> list[str]:

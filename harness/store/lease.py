@@ -93,7 +93,7 @@ def acquire(path: Path, *, wait_seconds: float = 0.0) -> Lease:
                 os.fchmod(descriptor, _OWNERS_ALONE)
         try:
             _wait_for(path, descriptor, wait_seconds)
-            # `harness clean` may have deleted the file while this waited: a lock on what has no name keeps nobody out.
+            # Somebody may have deleted the file while this waited: a lock on what has no name keeps nobody out.
             if not _is_at(descriptor, path):
                 os.close(descriptor)
                 continue

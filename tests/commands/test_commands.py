@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-import io
 import math
 import os
 import subprocess
 import sys
 
 import pytest
-import yaml
 from commands_support import EXPERIMENT, GRID, finish, overrides, plan
 
 from harness.cli import main
@@ -29,30 +26,14 @@ from harness.store import atomic
 # ---- plan --------------------------------------------------------------------------------------------------------------
 
 
-def test_plan_prints_the_configuration_that_each_arm_would_be_stored_with(store, said):
-    planned, here = plan(store), f"runtime.results={store.root}"
-    told = said("plan", *overrides(store), "--cfg")
-    assert list(yaml.safe_load_all(told)) == [
-        yaml.safe_load(arm.spec(next(iter(arm.runs))).config_yaml) for arm in planned.arms
-    ]
-    second = planned.arms[1]
-    assert f"# arm {second.name}, id {arm_id(second.config)[:8]}, seed 0 of 0, 1, 2" in told
-    told = said("plan", EXPERIMENT, "match=tokens", "experiment.seeds=[3,4]", "--cfg", here)
-    assert [one["seed"] for one in yaml.safe_load_all(told)] == [3] * GRID
-    assert told.count("# as without match=tokens, whose runs set the budget of the other arms") == GRID - 1
-    grpo, dapo = yaml.safe_load_all(said("plan", "-m", "algorithm=grpo,dapo", "--cfg", here))
-    assert (grpo["sampling"] != dapo["sampling"]) or (grpo["algorithm"] != dapo["algorithm"])
-
-
 @pytest.mark.parametrize("width", [80, 60])
-def test_plan_has_a_block_an_arm_by_labels_and_short_keys_that_fits_a_terminal(width, tmp_path, capsys, monkeypatch):
+def test_plan_has_a_block_an_arm_by_labels_that_fits_a_terminal(width, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     assert main(["plan", "experiment=dapo_ladder", f"runtime.results={tmp_path}"]) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= width
     assert "\n+ clip-higher  8 new\n" in text
-    assert "\n  clip_high: 0.2 → 0.28\n" in text
-    assert "against the base" not in text
+    assert "\n  algorithm.surrogate.clip_high: 0.2 → 0.28\n" in text
 
 
 def test_plan_tells_status_cost_and_power_and_runs_nothing(store, said):
@@ -170,7 +151,7 @@ def test_an_explicit_budget_holds_for_every_arm(store):
     assert {planned.config.training.generated_tokens for planned in matched.arms} == {5000}
 
 
-# ---- one run, clean, run again ----------------------------------------------------------------------------------------
+# ---- one run, run again -----------------------------------------------------------------------------------------------
 
 
 def test_a_run_is_shown_and_what_differs_is_named(store, said):
@@ -185,54 +166,6 @@ def test_a_run_is_shown_and_what_differs_is_named(store, said):
     assert "provenance: the same" in text
     assert "algorithm.surrogate.clip_high" in text
     said("status", first.run_id, first.run_id, f"runtime.results={store.root}")
-    long_text = f"path: /{'x/' * 100}\n"
-    store.run(first.run_id).write_config(long_text)
-    assert said("status", first.run_id, "--config", f"runtime.results={store.root}") == long_text
-
-
-def test_clean_shows_asks_and_never_touches_finished_results(store, said, monkeypatch):
-    done, failed = plan(store).arms[0].spec(0), plan(store).arms[1].spec(0)
-    finish(store, done)
-    finish(store, failed, status="failed")
-    root = f"runtime.results={store.root}"
-    run = store.run(done.run_id)
-    kept = [run.path / name for name in ("metrics.jsonl", "manifest.json", "samples")]
-    assert "could remove 1 directory" in said("clean", root)
-    for typed in ("n\n", ""):  # and where nobody can answer
-        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
-        assert "nothing removed" in said("clean", "--checkpoints", root)
-    with run.lock():  # someone took it up meanwhile
-        assert "it runs" in said("clean", "--checkpoints", "--yes", root)
-    assert run.checkpoints()
-    trash = run.path / "checkpoints" / ".name.0123.tmp"  # of a clean that was killed
-    (trash / "data").mkdir(parents=True)
-    said("clean", "--checkpoints", "--yes", root)
-    assert not trash.exists()
-    assert run.checkpoints() == []
-    assert store.run(failed.run_id).exists()
-    assert all(path.exists() for path in kept)
-    assert len(run.samples("arithmetic_heldout", 60)) == 100
-
-
-def test_clean_names_the_other_experiments_of_a_checkpoint(store, said):
-    for name in ("first", "second"):
-        shared = plan(store, f"experiment.name={name}")
-        store.write_plan(shared.name, shared.record())
-    done = shared.arms[0].spec(0)
-    finish(store, done)
-    told = said("clean", "--checkpoints", "--yes", "experiment=first", f"runtime.results={store.root}")
-    assert "(of second, too)" in told
-
-
-def test_clean_of_a_root_that_cannot_be_written_is_one_line(store, said, monkeypatch):
-    finish(store, plan(store).specs[0])
-
-    def refuse(path):
-        raise OSError(errno.EROFS, "Read-only file system")
-
-    monkeypatch.setattr("harness.commands.clean.remove_directory", refuse)
-    told = said("clean", "--checkpoints", "--yes", f"runtime.results={store.root}", code=2)
-    assert f"cannot write {store.root} (Read-only file system)" in told
 
 
 @pytest.mark.parametrize("outcome", ["finished", "failed"])

@@ -200,7 +200,6 @@ def verbs(runs: list[str]) -> dict[str, list[list[str]]]:
         "keys": [["optimizer"]],
         "explain": [["rewards=[1,0]", "lengths=[2,3]"]],
         "new": [["experiment=x", f"model={runs[0]}", "task=results/experiments/clip_lr_grid/plan.json"]],
-        "clean": [["--checkpoints", "--yes"], ["--experiment", EXPERIMENT, "--yes"]],
         "view": [],  # below: it goes on until it is stopped
         "run": [],  # below: it trains
     }
