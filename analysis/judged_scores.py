@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 
@@ -16,7 +15,6 @@ from analysis.effects import REFERENCE, Effect, effects_frame
 from analysis.frames import groups
 from analysis.score_table import ABOVE, ScoreTable
 from harness.evaluation.metrics.names import HIGHER, LOWER, POINTS, Metric
-from harness.statistics.aggregates import interquartile_mean, probability_of_improvement
 from harness.statistics.intervals import Difference, Estimate, Independent, Paired, judge_one, mean_interval
 
 MEAN = "mean over benchmarks"
@@ -80,14 +78,10 @@ class JudgedScores:
         }
 
     @cached_property
-    def matrices(self) -> dict[tuple[str, str], pd.DataFrame]:
-        """The scores [seeds, benchmarks] of the seeds that have all benchmarks of their group."""
-        return {key: frame.reindex(columns=self.benchmarks[key[0]]).dropna() for key, frame in self.scores.items()}
-
-    @cached_property
     def means(self) -> dict[tuple[str, str], pd.Series]:
-        """The primary score by seed."""
-        return {key: frame.mean(axis=1) for key, frame in self.matrices.items()}
+        """The primary score by seed, of the seeds that have all benchmarks of their group."""
+        complete = {key: frame.reindex(columns=self.benchmarks[key[0]]).dropna() for key, frame in self.scores.items()}
+        return {key: frame.mean(axis=1) for key, frame in complete.items()}
 
     def level(self, scores: pd.Series) -> Estimate:
         """The mean over seeds; the interval of a share holds no impossible value."""
@@ -104,17 +98,14 @@ class JudgedScores:
             pairs += [(group, *pair) for pair in zip(arms, references, strict=False) if pair[0] != pair[1]]
         return pairs
 
-    def _aligned(self, a: Any, b: Any) -> tuple[Any, Any, bool]:
-        """The two as they are compared, and whether seed by seed: where both have the same seeds, or those that both have are asked for."""
+    def _difference(self, a: pd.Series, b: pd.Series) -> Difference:
+        """What is judged of two arms: seed by seed where both have the same seeds, or those that both have are asked for."""
         a, b = a.dropna(), b.dropna()
         shared = a.index.intersection(b.index)
         same = len(shared) == len(a) == len(b)
-        paired = self.table.seeded and self.pair != NONE and (same or (self.pair == SEED and len(shared) > 0))
-        return (a.loc[shared], b.loc[shared], True) if paired else (a, b, False)
-
-    def _difference(self, a: pd.Series, b: pd.Series) -> Difference:
-        first, other, paired = self._aligned(a, b)
-        return Paired((first - other).tolist()) if paired else Independent(first.tolist(), other.tolist())
+        if self.table.seeded and self.pair != NONE and (same or (self.pair == SEED and len(shared) > 0)):
+            return Paired((a.loc[shared] - b.loc[shared]).tolist())
+        return Independent(a.tolist(), b.tolist())
 
     def _judge(self, differences: Mapping[Key, Difference]) -> list[Effect]:
         margin, family = None if self.margin is None else self.margin / self.metric.scale, len(differences)
@@ -149,17 +140,6 @@ class JudgedScores:
             for name in names
             if name in known[group]
         })  # fmt: skip
-
-    def interquartile(self, effect: Effect) -> float:
-        """The difference in the interquartile mean over seeds and benchmarks (arXiv:2108.13264); no interval is valid at few seeds."""
-        a, b, _ = self._aligned(self.matrices[effect.group, effect.arm], self.matrices[effect.group, effect.reference])
-        return interquartile_mean(a.to_numpy()) - interquartile_mean(b.to_numpy()) if a.size and b.size else math.nan
-
-    def improvement(self, effect: Effect) -> float:
-        """The probability that a run of the arm scores better than one of the reference, over the benchmarks."""
-        arms = (effect.arm, effect.reference) if self.better == HIGHER else (effect.reference, effect.arm)
-        a, b = (self.matrices[effect.group, name].to_numpy() for name in arms)
-        return probability_of_improvement(a, b) if a.size and b.size else math.nan
 
     @cached_property
     def effects(self) -> pd.DataFrame:

@@ -3,7 +3,6 @@
 import re
 import shutil
 import textwrap
-from dataclasses import replace
 
 from rich.box import SIMPLE_HEAD
 from rich.console import JustifyMethod
@@ -14,31 +13,23 @@ from rich.text import Text
 from analysis.answer import Answer, answers, warnings_of
 from analysis.colours import VERDICTS
 from analysis.results import Results
-from analysis.tables.experiment import answers_table, behaviour_table, benchmark_tables, cost_table, main_table
 from analysis.tables.table import drawn_text, to_terminal
 
 _WITH_INTERVAL, _WITH_TOUCHED = 76, 110  # columns of a terminal that have room for one more column
 _LEAST = 40
-_LEFT_OUT = ("tokens_right_mean", "tokens_wrong_mean", "truncated_right_fraction", "no_answer_fraction")
 _MISSING = 3  # runs that are named
 
 
-def terminal_text(results: Results, *, so_far: bool = False, notes: bool = False, width: int | None = None) -> str:
-    """The answer as a terminal of this width shows it, without colour; with `notes` also the tables of scores and what they mean."""
+def terminal_text(results: Results, *, so_far: bool = False, width: int | None = None) -> str:
+    """The answer as a terminal of this width shows it, without colour."""
     width = width or max(_LEAST, shutil.get_terminal_size((80, 24)).columns)
     parts = [_wrap(results.experiment.plan.title, width)]
     parts += [answer_text(answer, width) for answer in answers(results, so_far=so_far)]
     missing = [*results.experiment.notes, *results.notes]
     excess = len(missing) - _MISSING
-    more = [f"{excess} more {'run is' if excess == 1 else 'runs are'} missing (--notes)"] * (excess > 0)
+    more = [f"{excess} more {'run is' if excess == 1 else 'runs are'} missing"] * (excess > 0)
     warnings = [*warnings_of(results), *(f"Missing: {line}" for line in missing[:_MISSING]), *more]
     parts += ["\n".join(_wrap(line, width, "! ") for line in warnings)] if warnings else []
-    if notes:
-        behaviour = behaviour_table(results)
-        behaviour = replace(behaviour, columns=[column for column in behaviour.columns if column.key not in _LEFT_OUT])
-        tables = [*map(main_table, results.each_metric()), *benchmark_tables(results)]
-        tables += [answers_table(results), behaviour, cost_table(results)]
-        parts += [to_terminal(table, width) for table in tables if len(table.columns) > 1]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 

@@ -6,7 +6,6 @@ from analysis.judged_scores import JudgedScores
 from analysis.score_table import ABOVE
 from analysis.tables.table import Cell, Column, Table
 from analysis.tables.words import difference_column
-from harness.evaluation.metrics.names import HIGHER
 
 _MOST_COLUMNS = 6  # benchmarks that the main table has beside their mean
 _Cells = Mapping[tuple[str, str], Mapping[str, Cell]]
@@ -32,26 +31,18 @@ def _main_table(judged: JudgedScores, small: str) -> Table:
         scores = judged.scores[key]
         row: dict[str, Cell] = {f"on:{name}": float(scores[name].mean()) for name in names if name in scores}
         row |= {"score": judged.level(means), "seeds": len(means)}
-        if effect := effects.get(key):
-            row |= {"delta": effect.estimate}
-            row |= {"iqm": judged.interquartile(effect), "improvement": judged.improvement(effect)}
-        cells[key] = row
+        cells[key] = row | ({"delta": effects[key].estimate} if key in effects else {})
     reference = "arm above" if ABOVE in judged.table.baselines.values() else "baseline"
     columns = [
         *(Column(f"on:{name}", f"{name}{metric.percent}", metric.digits, metric.scale) for name in names),
         Column("score", f"{judged.title}{metric.percent} (95 % interval)", metric.digits, metric.scale),
         difference_column(metric, "delta", f"Δ to {reference}", [effect.estimate for effect in judged.primary]),
-        Column("iqm", "Δ interquartile mean", metric.digits, metric.scale, signed=True),
-        Column("improvement", "P(improvement) %", scale=100),
         Column("seeds", "seeds", digits=0),
     ]
     suffix = f" Equivalent: it lies within the margin given, ±{judged.margin:g} {metric.unit}." if judged.margin else ""
-    side = "above" if judged.better == HIGHER else "below"
     notes = [
         small,
         f"Higher, lower: the interval lies above or below zero. Not resolved: it contains zero.{suffix}",
-        f"Interquartile mean: of all seeds and benchmarks together. P(improvement): a run of the arm scores {side} one of the "
-        "reference (arXiv:2108.13264).",
     ]
     return _table(judged, "", judged.title, columns, cells, *notes, *judged.notes)
 

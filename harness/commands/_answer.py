@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.commands._arguments import VerbAnswer
-from harness.commands._values import MetricRecord, metric_records
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash, flatten
 from harness.configuration.schema import dump
@@ -30,12 +28,12 @@ if TYPE_CHECKING:
 class Report(VerbAnswer):
     """What an experiment found, and what was written of it.
 
-    `metrics`: its numbers. `sentences`: the answer in words. `text`: the answer as a terminal shows it, or the
-    methods paragraph. `written`: the files, below `folder`; nothing with `only=table`. `part`: what was asked for.
+    `metrics`: its numbers in each metric (`_metric_record`). `sentences`: the answer in words. `text`: the answer as a terminal
+    shows it, or the methods paragraph. `written`: the files, below `folder`; nothing with `only=table`. `part`: what was asked for.
     """
 
     experiment: str
-    metrics: list[MetricRecord]
+    metrics: list[dict[str, Any]]
     sentences: list[str]
     text: str
     part: str
@@ -87,25 +85,22 @@ def report_of(
     formats: str = "pdf,png",
     out: str | None = None,
     columns: str = "",
-    notes: bool = False,
     **options: str,
 ) -> Report:
     """Read what an experiment found, and write its tables, figures and page, or `only` one of them (`table`: nothing).
 
-    With `notes` the text has the tables of scores, and what every number means, behind the answer. `options`: what else
-    `analysis.report.write_answer` takes (figures, tables, style).
+    `options`: what else `analysis.report.write_answer` takes (figures, tables, style).
     """
     from analysis.answer import answer_sentences
     from analysis.terminal import terminal_text
 
     key = answer_key(store, experiment)  # a run that ends from here on may be missing
     is_stored_answer = only == "all" and out is None
-    replace = is_stored_answer and answer_is_old(store, experiment)
-    # Tables of scores hold every k, with or without figures beside them.
-    results = _results(store, experiment, curves=only != "table" or notes, further=True)
-    metrics, sentences = metric_records(results), answer_sentences(results)
+    replace = is_stored_answer and not answer_stands(store, experiment)
+    results = _results(store, experiment, curves=only != "table", further=True)
+    metrics, sentences = list(map(_metric_record, results.each_metric())), answer_sentences(results)
     if only == "table":
-        return Report(experiment, metrics, sentences, terminal_text(results, notes=notes), only, None, [])
+        return Report(experiment, metrics, sentences, terminal_text(results), only, None, [])
     from analysis.report import write_answer
     from analysis.tables.table import UnknownColumn
 
@@ -126,8 +121,28 @@ def report_of(
         raise ConfigError(str(error)) from error
     if is_stored_answer:
         sign_answer(store, experiment, key)
-    text = (folder / "methods" / "methods.md").read_text() if only == "methods" else terminal_text(results, notes=notes)
+    text = (folder / "methods" / "methods.md").read_text() if only == "methods" else terminal_text(results)
     return Report(experiment, metrics, sentences, text, only, str(folder), list(map(str, paths)))
+
+
+def _metric_record(results: Results) -> dict[str, Any]:
+    """What an experiment found in a metric, in its shown unit: means of arms, rows of `effects.csv`, the finding of its claim."""
+    from analysis.answer import finding_of
+    from analysis.effects import declared_effects
+
+    metric, arms = results.metric, []
+    for arm in results.experiment.plan.arms:
+        mean = results.mean(arm).rescale(metric.scale)
+        by_seed = {seed: metric.scale * value for seed, value in results.values(arm).items()}
+        ends = {"mean": mean.value, "low": mean.low, "high": mean.high}
+        arms.append({"name": arm.name, "label": arm.label, **ends, "by_seed": by_seed})
+    return {
+        **{name: getattr(metric, name) for name in ("name", "title", "unit", "better")},
+        "margin": results.shown_margin,
+        "arms": arms,
+        "effects": [effect.row for effect in declared_effects(results)],
+        "finding": str(finding_of(results) or ""),
+    }
 
 
 def table_so_far(store: ResultStore, experiment: str) -> str:
@@ -180,13 +195,6 @@ def answer_stands(store: ResultStore, experiment: str) -> bool:
     if not page.exists() or not any(page.with_name("tables").glob("*")):
         return False
     return page.read_bytes().endswith(_signature(answer_key(store, experiment)))
-
-
-def answer_is_old(store: ResultStore, experiment: str) -> bool:
-    """Say whether a page lies there that was made of another plan or of other finished runs."""
-    page = layout.experiment_dir(store.root, experiment) / PAGE
-    signed = page.exists() and re.search(rb"<!-- answer \w+ -->\n\Z", page.read_bytes())
-    return bool(signed) and not answer_stands(store, experiment)
 
 
 def _signature(key: str) -> bytes:

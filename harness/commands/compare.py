@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.commands._arguments import Counter, VerbAnswer, find_run_step, may_be_run, take_values
-from harness.commands._values import EffectRow
 from harness.commands.evaluate import RULES, ks_of, verifier_config
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, nearest, require
@@ -42,11 +41,11 @@ ARGUMENTS = {"values": {"nargs": "+", "metavar": "A B", "help": "sides, then key
 
 @dataclass(frozen=True)
 class Answer(VerbAnswer):
-    """Evaluations compared with the first one, `reference`, on so many `problems`; `folder`: all of it as files."""
+    """Evaluations compared with the first one, `reference`, on so many `problems`; `effects`: rows of `effects.csv` in `folder`."""
 
     reference: str
     problems: int
-    effects: list[EffectRow]
+    effects: list[dict[str, Any]]
     notes: list[str]
     text: str
     folder: str
@@ -176,5 +175,5 @@ def _write_answer(comparison: Comparison, out: Path) -> Answer:
             *apart,
         ]
     )
-    rows = list(map(EffectRow.of, effects))
+    rows = [effect.row for effect in effects]
     return Answer(comparison.reference, len(problems), rows, notes_of(comparison), text, str(out))

@@ -1,10 +1,10 @@
 """Explain what each system does with one group of rollouts: advantage, per-token coefficient and share of the gradient.
 
 harness explain 'rewards=[1.1,0.1,0,1.1]' 'lengths=[220,950,1100,180]'
-harness explain 'rewards=[1,0]' 'lengths=[2,3]' 'old_log_probs=[-1,-2]' 'new_log_probs=[[-0.5,-1],[-2,-2,-2]]' format=json
-harness explain 'rewards=[1,0]' 'lengths=[10,40]' systems=[grpo,dapo] format=json > shares.json
+harness explain 'rewards=[1,0]' 'lengths=[2,3]' 'old_log_probs=[-1,-2]' 'new_log_probs=[[-0.5,-1],[-2,-2,-2]]' systems=[grpo,dapo]
+harness explain 'rewards=[1,0]' 'lengths=[10,40]' systems=all --json > shares.json
 
-systems: grpo, dr_grpo, dapo, gspo, cispo and rloo in a table, else all; systems=all takes all.
+systems: grpo, dr_grpo, dapo, gspo, cispo and rloo unless others are named; systems=all takes all.
 systems of your own: --config-dir FOLDER systems=NAME.
 Further arguments: correct=[1,0], cap=TOKENS, value=NUMBER (the critic's prediction). Log-probabilities: one number a rollout, or one a
 token; the old ones are also the reference policy's.
@@ -13,56 +13,64 @@ token; the old ones are also the reference policy's.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from rich.table import Table
+from rich.box import SIMPLE_HEAD
+from rich.table import Column, Table
 
-from harness.commands._arguments import key_values, listed_names
+from harness.commands._arguments import VerbAnswer, key_values, listed_names
 from harness.configuration.compose import no_option
 from harness.configuration.compose import options as config_options
-from harness.configuration.error import ConfigError, require
+from harness.configuration.error import ConfigError
 from harness.execution.progress import Terminal
 
-if TYPE_CHECKING:
-    from harness.explain.shares import ExplainedRollout
-
 _LISTS = ("rewards", "lengths", "old_log_probs", "new_log_probs", "correct")
-_KEYS = (*_LISTS, "cap", "value", "systems", "format")
-_FORMATS = ("table", "json")
-_DEFAULT_SYSTEMS = ("grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo")  # all of them fill several screens
-_EDGES = 3  # of a column, in characters
+_KEYS = (*_LISTS, "cap", "value", "systems")
+_DEFAULT_SYSTEMS = ["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"]  # all of them fill several screens
 
 
 ARGUMENTS = {"values": {"nargs": "+", "metavar": "key=value", "help": f"one of {', '.join(_KEYS)}"}}
 
 
-def run(options: argparse.Namespace) -> int:
+@dataclass(frozen=True)
+class Answer(VerbAnswer):
+    """System → its rollouts: reward, length, advantage, coefficient and share (`harness.explain.shares.ExplainedRollout`)."""
+
+    systems: dict[str, list[dict[str, float]]]
+
+
+def answer(options: argparse.Namespace) -> Answer:
     values = parse(options.values)
-    shape = str(values.pop("format", "table"))
-    require("format", shape, _FORMATS)
-    selection = values.pop("systems", None)
+    names = listed_names(values.pop("systems", _DEFAULT_SYSTEMS))
     for key in ("rewards", "lengths"):
         if key not in values:
             raise ConfigError(f"explain needs {key}=[...], one number a rollout")
+    for name in names if names != ["all"] else ():
+        if name not in config_options("algorithm"):
+            raise ConfigError(f"systems: {no_option('algorithm', name)}")
     from harness.explain.shares import explain_one, make_group, systems  # torch
 
     group = make_group(**values)
-    brief = selection is None and shape == "table"
-    names = list(_DEFAULT_SYSTEMS) if brief else None if selection == "all" else _names(selection)
-    explanations = {name: explain_one(group, system) for name, system in systems(group.cap, names).items()}
-    if shape == "json":
-        rows = {name: [asdict(rollout) for rollout in rollouts] for name, rollouts in explanations.items()}
-        print(json.dumps(rows, indent=1))
-        return 0
-    console = Terminal(markup=False)
-    for part in tables(explanations, console.width):
-        console.print(part)
-    if brief:
-        print(f"{len(explanations)} systems are shown; systems=all shows all, systems=[dapo,vapo] those")
-    return 0
+    chosen = systems(group.cap, None if names == ["all"] else names)
+    return Answer({name: list(map(asdict, explain_one(group, system))) for name, system in chosen.items()})
+
+
+def show(result: Answer, options: argparse.Namespace) -> None:
+    """Print a row a system and rollout."""
+    heads = (
+        Column(head, justify="right", no_wrap=True) for head in ("share", "advantage", "a token", "reward", "tokens")
+    )
+    table = Table(
+        Column("system"), *heads, box=SIMPLE_HEAD, caption="share of the gradient, advantage, coefficient of a token"
+    )
+    for name, rollouts in result.systems.items():
+        for one in rollouts:
+            numbers = f"{100 * one['share']:.1f} %", f"{one['advantage']:+.3f}", f"{one['coefficient']:+.2e}"
+            table.add_row(name, *numbers, f"{one['reward']:g}", f"{one['length']}")
+        table.add_section()
+    Terminal(markup=False).print(table)
 
 
 def parse(items: Sequence[str]) -> dict[str, Any]:
@@ -74,38 +82,6 @@ def parse(items: Sequence[str]) -> dict[str, Any]:
         if key in ("cap", "value") and not isinstance(value, int | float):
             raise ConfigError(f"{key}={value} must be a number")
     return values
-
-
-def tables(explanations: Mapping[str, Sequence[ExplainedRollout]], width: int) -> list[Table]:
-    """Return one row a system, one column a rollout; as many tables as `width` characters make necessary, so that no number is cut."""
-    first = next(iter(explanations.values()))
-    heads = [f"{i + 1}\nreward {r.reward:g}\n{r.length} tokens" for i, r in enumerate(first)]
-    cells = {
-        name: [f"{100 * r.share:.1f} %\n{r.advantage:+.3f}\n{r.coefficient:+.2e}" for r in rollouts]
-        for name, rollouts in explanations.items()
-    }
-    lines = [line for column in (heads, *cells.values()) for text in column for line in text.split("\n")]
-    widest, names = max(map(len, lines)), max(map(len, [*explanations, "system"]))
-    fit = max(1, (width - names - _EDGES - 1) // (widest + _EDGES))
-    drawings = []
-    for start in range(0, len(heads), fit):
-        part = slice(start, start + fit)
-        drawing = Table(caption="share of the gradient, advantage, coefficient of a token", show_lines=True)
-        drawing.add_column("system", no_wrap=True)
-        for head in heads[part]:
-            drawing.add_column(head, justify="right", no_wrap=True)
-        for name in explanations:
-            drawing.add_row(name, *cells[name][part])
-        drawings.append(drawing)
-    return drawings
-
-
-def _names(value: Any) -> list[str] | None:
-    names = listed_names(value)
-    for name in names:
-        if name not in config_options("algorithm"):
-            raise ConfigError(f"systems: {no_option('algorithm', name)}")
-    return names or None
 
 
 def _numbers(value: Any, nested: bool) -> bool:

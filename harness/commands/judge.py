@@ -21,7 +21,6 @@ from typing import Any
 
 from harness.commands._answer import formats_of
 from harness.commands._arguments import VerbAnswer, key_values, listed_names
-from harness.commands._values import EffectRow
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.evaluation.metrics.names import HIGHER, LOWER
@@ -34,9 +33,9 @@ ARGUMENTS = {"values": {"nargs": "+", "metavar": "FILE", "help": "the table, the
 
 @dataclass(frozen=True)
 class Answer(VerbAnswer):
-    """What a table of scores says: effects, the answer in sentences, how it was read (`notes`), and the files, below `folder`."""
+    """What a table of scores says: rows of `effects.csv`, the answer in sentences, how it was read (`notes`), the files below `folder`."""
 
-    effects: list[EffectRow]
+    effects: list[dict[str, Any]]
     sentences: list[str]
     notes: list[str]
     text: str
@@ -74,7 +73,7 @@ def answer(options: argparse.Namespace) -> Answer:
         paths = judgement.write(folder, formats=formats, columns=listed_names(values.get("columns")))
     except ValueError as error:  # of the table or the margin
         raise ConfigError(str(error)) from error
-    rows = list(map(EffectRow.of, [*judgement.primary, *judgement.by_benchmark]))
+    rows = [effect.row for effect in (*judgement.primary, *judgement.by_benchmark)]
     return Answer(rows, judgement.sentences, judgement.notes, judgement.text(), str(folder), list(map(str, paths)))
 
 

@@ -3,7 +3,6 @@
 harness report experiment=NAME                    the page, the main table, the main figures, the methods paragraph
 harness report experiment=NAME figures=all tables=all   every figure and table that its runs have data for
 harness report experiment=NAME only=table         print the answer and write nothing
-harness report experiment=NAME --notes            print tables of scores and their notes, too
 harness report logs=FILE,FILE out=DIR             curves of TRL's trainer_state.json, verl's JSONL or a wandb export, and nothing else
 
 only: all, table, tables, figures, methods (paragraph and BibTeX), page. figures, tables: main, all.
@@ -14,33 +13,21 @@ difference. style: paper, screen, or the width of icml, neurips, iclr, acl.
 import argparse
 
 from harness.commands._answer import Report, formats_of, report_of, show_report
-from harness.commands._arguments import flag, require_one_experiment, require_stored, take_values
+from harness.commands._arguments import require_one_experiment, require_stored, take_values
 from harness.commands._logs import draw_logs
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
 from harness.configuration.sections import of_machine
 from harness.store import ResultStore
 
-# What each part that `only=` names takes.
-_TAKEN = {
-    "all": ("figures", "tables", "style", "formats", "columns", "out"),
-    "table": (),
-    "tables": ("tables", "columns", "out"),
-    "figures": ("figures", "style", "formats", "out"),
-    "methods": ("out",),
-    "page": ("out",),
-}
 _CHOICES = {
-    "only": tuple(_TAKEN),
+    "only": ("all", "table", "tables", "figures", "methods", "page"),
     "figures": ("main", "all"),
     "tables": ("main", "all"),
     "style": ("paper", "screen", "icml", "acl", "neurips", "iclr"),
 }
 _KEYS = (*_CHOICES, "formats", "columns", "out")
-
-
 ARGUMENTS = {
-    "--notes": flag("also print the tables of scores, and what each number means"),
     "overrides": {"nargs": "*", "help": "experiment=NAME [only=] [figures=] [runtime.results=DIR]"},
 }
 
@@ -51,16 +38,11 @@ Answer = Report
 def answer(options: argparse.Namespace) -> Report:
     if any(item.startswith("logs=") for item in options.overrides):
         return draw_logs(options.overrides)
-    overrides, notes = options.overrides, options.notes
-    name = require_one_experiment(overrides, "report")
-    values, rest = take_values(overrides, _KEYS, "report", texts=_KEYS)
+    name = require_one_experiment(options.overrides, "report")
+    values, rest = take_values(options.overrides, _KEYS, "report", texts=_KEYS)
     arguments = {key: value or "" for key, value in values.items()}
     for key in arguments.keys() & _CHOICES.keys():
         require(key, arguments[key], _CHOICES[key])
-    if notes and arguments.get("only") == "methods":
-        raise ConfigError(
-            "--notes adds tables to the answer on the terminal, and only=methods prints none; leave it out"
-        )
     if "formats" in arguments and not formats_of(arguments["formats"]):
         raise ConfigError("formats= names none; give formats=pdf,png, or only=tables for no figures")
     rest = [item for item in rest if not item.startswith("experiment=")]
@@ -71,11 +53,7 @@ def answer(options: argparse.Namespace) -> Report:
             )
     store = ResultStore(compose_run(rest).runtime.results)
     require_stored(store, name)
-    part = arguments.get("only", "all")
-    if ignored := [key for key in arguments if key not in ("only", *_TAKEN[part])]:
-        taken = f"takes {'=, '.join(_TAKEN[part])}=" if _TAKEN[part] else "writes nothing"
-        raise ConfigError(f"only={part} has no use for {'=, '.join(ignored)}=: it {taken}")
-    return report_of(store, name, notes=notes, **arguments)
+    return report_of(store, name, **arguments)
 
 
 def show(report: Report, options: argparse.Namespace) -> None:

@@ -18,7 +18,6 @@ from analysis.html.page import answer_html
 from analysis.line import Line
 from analysis.tables.experiment import main_table
 from analysis.terminal import terminal_text
-from harness.commands._answer import report_of
 from harness.engagement.measure import RELEASED
 from harness.evaluation.metrics.names import metric
 from harness.statistics.intervals import Estimate
@@ -180,10 +179,3 @@ def test_a_terminal_cuts_nothing(tmp_path: Path, width: int, design: str) -> Non
         assert re.search(rf"{re.escape(line.points)} .*{re.escape(line.verdict)}$", text, re.MULTILINE)
     assert text.index(answer.headline[0].split()[0]) < text.index("verdict")
     assert len(answer_sentences(results)) < 8
-
-
-def test_tables_of_scores_have_every_k_where_the_answer_alone_is_printed(ladder_root: Path) -> None:
-    text = report_of(ResultStore(ladder_root), "ladder", only="table", notes=True).text
-    scores = text.partition("Pass@k, Maj@k and response caps")[2].partition("Means over seeds")[0]
-    assert "dynamic" in scores
-    assert "–" not in scores

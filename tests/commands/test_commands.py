@@ -258,17 +258,6 @@ def test_a_new_answer_takes_the_files_of_the_old_one_away_and_nothing_else(store
     assert own_file.exists()
 
 
-@pytest.mark.parametrize(
-    ("part", "option"),
-    [("table", "columns=score"), ("table", "out=x"), ("tables", "style=screen"), ("page", "tables=all")],
-)
-def test_a_report_refuses_options_that_its_part_does_not_use(store, said, part, option):
-    planned = plan(store)
-    store.write_plan(planned.name, planned.record())
-    told = said("report", EXPERIMENT, f"only={part}", option, f"runtime.results={store.root}", code=2)
-    assert f"only={part} has no use for {option.partition('=')[0]}=" in told
-
-
 def test_status_lists_finished_runs_on_demand(store, said):
     spec = plan(store).arms[0].spec(0)
     finish(store, spec)

@@ -81,8 +81,8 @@ def test_shares_sum_to_one_or_are_all_zero(group: list[tuple[float, int]], name:
 
 
 def test_the_command_prints_every_system_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", f"rewards={REWARDS}", f"lengths={LENGTHS}", "format=json"]) == 0
-    printed: dict[str, list[dict[str, Any]]] = json.loads(capsys.readouterr().out)
+    assert main(["explain", f"rewards={REWARDS}", f"lengths={LENGTHS}", "systems=all", "--json"]) == 0
+    printed: dict[str, list[dict[str, Any]]] = json.loads(capsys.readouterr().out)["systems"]
     assert sorted(printed) == options("algorithm")
     assert list(printed["grpo"][0]) == ["reward", "length", "advantage", "coefficient", "share"]
     assert [row["length"] for row in printed["dapo"]] == LENGTHS
