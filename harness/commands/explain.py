@@ -62,8 +62,9 @@ def show(result: Answer, options: argparse.Namespace) -> None:
     heads = (
         Column(head, justify="right", no_wrap=True) for head in ("share", "advantage", "a token", "reward", "tokens")
     )
+    caption = "share of the gradient, advantage, coefficient of a token"
     table = Table(
-        Column("system"), *heads, box=SIMPLE_HEAD, caption="share of the gradient, advantage, coefficient of a token"
+        Column("system", overflow="fold"), *heads, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=caption
     )
     for name, rollouts in result.systems.items():
         for one in rollouts:
