@@ -122,19 +122,5 @@ def benchmark_views(results: Results) -> dict[str, Results]:
     return views if any(view.values(arm) for view in views.values() for arm in plan.arms) else {}
 
 
-def pairs_of(results: Results) -> dict[str, tuple[PlannedArm, PlannedArm]]:
-    """Each declared comparison in words, with its arms; none where results decided how many seeds ran.
-
-    Arms that share their labels are named by their names.
-    """
-    plan = results.experiment.plan
-    pairs = [] if plan.stopped_by_results else plan.comparisons
-    names = [_comparison_name(*pair) for pair in pairs]
-    own_names = [f"{arm.name} against {reference.name}" for arm, reference in pairs]
-    return {
-        name if names.count(name) == 1 else own: pair for name, own, pair in zip(names, own_names, pairs, strict=True)
-    }
-
-
 def _comparison_name(arm: PlannedArm, reference: PlannedArm) -> str:
     return f"{arm.plain_label} against {reference.plain_label}"

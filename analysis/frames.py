@@ -21,7 +21,7 @@ from harness.store import ResultStore, StoreError, layout
 
 # The columns that each frame begins with; steps have every logged metric behind them.
 RUNS = (
-    "arm", "seed", "run_id", "status", "error", "base_policy", "tokens", "seconds", "code", "packages", "device", "versions",
+    "arm", "seed", "run_id", "status", "error", "base_policy", "code", "packages", "device", "versions",
 )  # fmt: skip
 STEPS = ("arm", "seed", "run_id", "step")
 SPENT = ("steps", "updates", "tokens", "seconds")
@@ -237,7 +237,7 @@ def load_plan(
                 except (StoreError, ValueError, KeyError) as error:  # it takes nothing from the plan's own
                     other.notes.append(f"{run_name}: {error}")
     steps = _label_steps([log for log in logs if len(log[1])])
-    base = Frames(plan, _add_costs(plan, states, steps), steps, _no_rows(_WIDE), notes=tuple(notes), store=store)
+    base = Frames(plan, states, steps, _no_rows(_WIDE), notes=tuple(notes), store=store)
     further_frames = {
         name: other_cells[name].put_in(replace(base, plan=plan.view_on(name))) for name in sorted(other_cells)
     }
@@ -269,19 +269,9 @@ def _read_runs(store: ResultStore, plan: Plan) -> tuple[pd.DataFrame, list[str]]
         seeds = ", ".join(str(seed) for seed in group["seed"])
         notes.append(f"{name}, seed{'s' if len(group) > 1 else ''} {seeds}: {state}")
     started_ids = dict.fromkeys(runs.loc[runs["status"] != "not started", "run_id"])
-    return runs.merge(store.provenance_frame(started_ids), how="left", on="run_id"), notes
-
-
-def _add_costs(plan: Plan, runs: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
-    """The runs with the base policy, generated tokens and seconds of each."""
     bases = runs["seed"].map(lambda seed: str(replicate_of(seed, plan.base_policies)))
-    cost_columns = {"tokens": "generated_tokens", "seconds": "seconds_total"}
-    steps_by_run = steps.drop_duplicates(["run_id", "step"]).groupby("run_id")
-    sums = {
-        name: runs["run_id"].map(steps_by_run[column].sum(min_count=1)) if column in steps else np.nan
-        for name, column in cost_columns.items()
-    }
-    return runs.assign(base_policy=bases, **sums).reindex(columns=list(RUNS))
+    runs = runs.assign(base_policy=bases).merge(store.provenance_frame(started_ids), how="left", on="run_id")
+    return runs.reindex(columns=list(RUNS)), notes
 
 
 def _cells(rows: list[dict[str, Any]]) -> pd.DataFrame:

@@ -129,7 +129,8 @@ class Methods:
         return ""
 
     def _runs(self) -> Iterator[str]:
-        plan, runs, tokens = self.results.experiment.plan, self.results.experiment.runs, self.finished_runs["tokens"]
+        plan, runs = self.results.experiment.plan, self.results.experiment.runs
+        tokens = self.results.experiment.spent.drop_duplicates("run_id")["tokens"]
         arms_text = f": {'; '.join(map(_arm, plan.arms))}" if len(plan.arms) <= _LISTED else ""
         yield f"We compare {format_count(len(plan.arms), 'arm')} (design: {plan.design.replace('_', ' ')}){arms_text}."
         base = self.configurations.get(plan.arms[0].name, {})

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from analysis.answer import answer_markdown
 from analysis.declared import INTERACTIONS, MAIN, SHAPLEY
 from analysis.effects import all_effects, effects_frame
-from analysis.figures.curves import FIGURES, accuracy_figure, k_bands_figure, k_figure, metric_figure, training_figure
+from analysis.figures.curves import FIGURES, accuracy_figure, k_figure, metric_figure, training_figure
 from analysis.figures.drawing import FORMATS, WRITTEN_FORMATS, figure_style, save
 from analysis.figures.effects import design_figure, differences_figure, grid_figure
 from analysis.frames import SCORES, load_experiment, long
@@ -47,7 +47,7 @@ def write_answer(
 ) -> list[Path]:
     """Write tables, figures, methods and page of an experiment, or ``only`` one of them, and return their paths.
 
-    Everything but ``tables/cost.*``, the seconds in ``tables/answer.md``, ``frames/steps.*``, ``methods/`` and ``report.html`` is a pure
+    Everything but the seconds in ``tables/answer.md``, ``frames/steps.*``, ``methods/`` and ``report.html`` is a pure
     function of the deterministic content of the store.
     ``out_dir`` is the experiment's folder in the store unless given; ``figures``, ``tables``: ``main`` or ``all``;
     ``columns``: those of LaTeX tables (none: all); ``results``: the experiment where it has been read; ``replace``:
@@ -88,11 +88,10 @@ def write_tables(
     plan, tables = results.experiment.plan, all_tables(results)
     written_tables = tables if everything else answer_tables(results)
     texts = renderings(written_tables, columns, tables)
-    *deterministic, _cost = tables
     seeds = seeds_text(plan.seed_counts).partition(" seed")[0]
     counts = {f"{plan.name}-arms": str(len(plan.arms)), f"{plan.name}-seeds": seeds}
     answer = markdown(answer_markdown(results))
-    return write_texts(directory, {**texts, "numbers.tex": numbers_text(deterministic, counts), "answer.md": answer})
+    return write_texts(directory, {**texts, "numbers.tex": numbers_text(tables, counts), "answer.md": answer})
 
 
 def write_frames(results: Results, directory: Path) -> list[Path]:
@@ -140,6 +139,5 @@ def figure_makers(
         yield f"grid{suffix}", partial(grid_figure, view)
     yield "accuracy", partial(accuracy_figure, experiment)
     yield "k-curves", partial(k_figure, results)
-    yield "k-bands", partial(k_bands_figure, results)
     for name in FIGURES:
         yield f"training/{name}", partial(training_figure, experiment, name)

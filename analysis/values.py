@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.frames import Frames, groups
-from analysis.samples import Floats, column_of
+from analysis.samples import column_of
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import Difference, Estimate, Independent, Paired, mean_interval
@@ -104,13 +104,6 @@ class Values:
         sides = (self.values(side) for side in (arm, reference))
         values = ({seed: value for seed, value in side.items() if seeds is None or seed in seeds} for side in sides)
         return contrast_of(self.experiment.plan, *values)
-
-    def problem_scores(self, arm: PlannedArm) -> dict[int, Floats]:
-        """avg@n per problem (shared order) for each finished seed, at the checkpoint and primary cap."""
-        problem_avg, cap = self.experiment.problem_avg, self.experiment.plan.primary_cap
-        rows = self._by_arm.get((arm.name, cap), self.per_seed.iloc[:0])
-        runs = zip(*(rows[name].tolist() for name in ("seed", "run_id", "checkpoint")), strict=True)
-        return {seed: problem_avg[run, step, cap] for seed, run, step in runs if (run, step, cap) in problem_avg}
 
 
 def contrast_of(plan: Plan, a: Mapping[int, float], b: Mapping[int, float]) -> Difference:

@@ -16,7 +16,6 @@ from analysis.figures.drawing import Panel
 from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import is_evaluated
-from analysis.tables.pass_at_k import k_bands
 from harness.evaluation.metrics.names import default_ks, metric
 from harness.statistics.bands import Band
 
@@ -177,8 +176,8 @@ def draw_evaluation(path: Path) -> None:
             drawing.save(k_curves_figure(cells), path.parent / "figures", f"k_curves_{benchmark}")
 
 
-def k_bands_plot(reference: str, bands: Mapping[str, Band], more: str = "") -> Figure:
-    """Draw the difference in Pass@k against k with its band over all k together, one colour a side. ``more``: said of the bands."""
+def k_bands_plot(reference: str, bands: Mapping[str, Band]) -> Figure:
+    """Draw the difference in Pass@k against k with its band over all k together, one colour a side."""
     looks = drawing.appearances([*bands])
     figure, axes = drawing.new_figure()
     axes.axhline(0, color="#000000", linewidth=0.6)
@@ -190,12 +189,6 @@ def k_bands_plot(reference: str, bands: Mapping[str, Band], more: str = "") -> F
         axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=marks)
     first, last = min(band.first for band in bands.values()), max(band.last for band in bands.values())
     drawing.k_axis(axes, [k for k in default_ks(last) if k >= first], "")
-    axes.set_ylabel(f"Pass@k less that of {reference}, points\n(95 % bands, simultaneous over k{more})")
+    axes.set_ylabel(f"Pass@k less that of {reference}, points\n(95 % bands, simultaneous over k)")
     drawing.name_below(figure, looks)
     return figure
-
-
-def k_bands_figure(results: Results) -> Figure | None:
-    """Draw the difference in Pass@k of every declared comparison against k, with its band."""
-    bands = k_bands(results)
-    return k_bands_plot("the reference", bands, "; not declared") if bands else None

@@ -31,7 +31,7 @@
   unfold(location.hash);
 
   // ---- chart -------------------------------------------------------------------------------------------
-  /** A colour of a light page, and what it is on a dark one: as the filter of figures in page.css makes it. */
+  /** A colour of a light page, and what it is on a dark one: lightness turned round, hue kept. */
   const onBoth = (hex) => {
     const [r, g, b] = [1, 3, 5].map((i) => 0.9 - (0.8 * parseInt(hex.slice(i, i + 2), 16)) / 255);
     const grey = 2 * (0.213 * r + 0.715 * g + 0.072 * b);

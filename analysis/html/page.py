@@ -1,6 +1,5 @@
 """The page of an experiment, one file with nothing from outside."""
 
-import base64
 import json
 import math
 import re
@@ -18,11 +17,10 @@ import jinja2
 import numpy as np
 import pandas as pd
 from markupsafe import Markup, escape
-from matplotlib.figure import Figure
 
 from analysis.answer import Answer, answers, warnings_of
 from analysis.colours import VERDICTS, is_hollow, kind_of
-from analysis.figures import drawing, effects
+from analysis.figures import drawing
 from analysis.figures.curves import FIGURES
 from analysis.figures.drawing import Panel, interval_limits
 from analysis.frames import Frames
@@ -87,7 +85,7 @@ def render_page(
     ``version``: see `document`. ``links``: paths beside the page that it names.
     """
     plan, store, so_far = results.experiment.plan, ResultStore(store_root), progress is not None
-    *rest, cost = (replace(table, title=_own_title(table.title, plan.title)) for table in all_tables(results))
+    rest = [replace(table, title=_own_title(table.title, plan.title)) for table in all_tables(results)]
     if so_far and results.experiment.unfinished:
         rest = [replace(table, title=f"{table.title} ({results.experiment.provisional})") for table in rest]
     plan_checks = store.plan(plan.name).get("checks") or []
@@ -100,7 +98,6 @@ def render_page(
         Section("tables", "Further tables", "".join(map(table_html, rest)), folded=True),
         Section("configuration", "Changes by arm", _configuration(results), folded=True),
         Section("checks", "Checks", list_html(checks, len(checks), "") or "<p>None.</p>", folded=True),
-        Section("cost", "Cost", table_html(cost), folded=True),
         Section("provenance", "Provenance", _provenance(results, store), folded=True),
     ]
     samples = browser_data(results, store, so_far=so_far)
@@ -222,7 +219,7 @@ def _ticks(limits: tuple[float, float], estimates: Sequence[Estimate]) -> list[t
 
 
 def _answer(results: Results, *, so_far: bool) -> str:
-    """The answer in the first metric; in further ones it unfolds, and so do what is missing and the figures of the design."""
+    """The answer in the first metric; in further ones it unfolds, and so do what is missing."""
     first, *others = answers(results, so_far=so_far)
     parts: list[str] = [answer_html(first)]
     parts += [
@@ -231,7 +228,7 @@ def _answer(results: Results, *, so_far: bool) -> str:
     parts.append(list_html(warnings_of(results), _WARNINGS, "Warnings", "warning"))
     if len(results.experiment.finished_runs):
         parts.append(list_html((*results.experiment.notes, *results.notes), _WARNINGS, "What has not run", "warning"))
-    return "".join([*parts, pictures(results)])
+    return "".join(parts)
 
 
 def _own_title(title: str, experiment: str) -> str:
@@ -387,30 +384,6 @@ def _line(series: drawing.Series, most: int = 150) -> dict[str, list[float | Non
         name: [float(f"{value:.5g}") if np.isfinite(value) else None for value in getattr(series, name)[places]]
         for name in ("x", "mean", "low", "high")
     }
-
-
-_TALL_PICTURE = 1.0  # height over width beyond which a picture scrolls in a box of its own
-_GRID = (
-    "Heat map of the scores over two settings; the numbers stand in the table of the grid.",
-    "Means over seeds by the two settings that vary.",
-)
-
-
-def pictures(results: Results) -> str:
-    """Draw the grid of a design that has one, for each metric, as HTML."""
-    with drawing.figure_style("screen"):
-        figures = [effects.grid_figure(view) for view in results.each_metric()]
-        images = [picture(figure, *_GRID) for figure in figures if figure is not None]
-    return f'<div class="pictures">{"".join(images)}</div>' if images else ""
-
-
-def picture(figure: Figure, description: str, caption: str) -> Markup:
-    """Write a drawing as a figure with a caption, inverted on a dark screen; ``description`` is for who cannot see it."""
-    svg = base64.b64encode(drawing.drawn_bytes(figure, "svg")).decode()
-    # As attributes: the page has the picture's room before it is drawn, and nothing below it moves.
-    width, height = (round(72 * inches) for inches in figure.get_size_inches())
-    tall, about = height > _TALL_PICTURE * width, description
-    return render("picture.html", about=about, svg=svg, width=width, height=height, tall=tall, caption=caption)
 
 
 SAMPLES_PER_PROBLEM = 2

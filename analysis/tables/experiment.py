@@ -1,4 +1,4 @@
-"""The tables of an experiment: scores and differences, means of other metrics, cost, every benchmark, and what its design is for."""
+"""The tables of an experiment: scores and differences, means of other metrics, every benchmark, and what its design is for."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,6 @@ from analysis import declared, effects
 from analysis.designs import grid_of, key_label, near_best
 from analysis.results import Results, mean_over
 from analysis.tables import words
-from analysis.tables.pass_at_k import k_bands_table
 from analysis.tables.table import Cell, Column, Table
 from analysis.tables.tuning import tuning_table
 from harness.evaluation.metrics.names import metric
@@ -20,15 +19,13 @@ _LEGEND = "Engaged: the share of the training data that the difference touched, 
 
 
 def all_tables(results: Results) -> list[Table]:
-    """Make every table the design has, the deterministic ones first; ``cost`` holds all that wall time touches."""
+    """Make every table the design has; wall time touches none of them."""
     return [
         *map(main_table, results.each_metric()),
         *benchmark_tables(results),
         answers_table(results),
         behaviour_table(results),
         *design_tables(results),
-        *filter(None, [k_bands_table(results)]),
-        cost_table(results),
     ]
 
 
@@ -143,31 +140,6 @@ def _means_table(
         means = {key: results.mean(arm, *pair).value for key, pair in args.items()}
         rows.append({"name": arm.name, "arm": arm.label, **means})  # two arms may have one label
     return words.experiment_table(results, key, title, [ARM, *metrics], rows, notes)
-
-
-def cost_table(results: Results) -> Table:
-    """Make the table of wall seconds by phase and generated tokens per second of the finished runs; it is not deterministic."""
-    plan, steps, rows = results.experiment.plan, results.experiment.steps, Rows()
-    phases = ("rollout", "verify", "train", "evaluate", "total")
-    for arm in plan.arms:
-        row: dict[str, Cell] = {"name": arm.name, "arm": arm.label, "seeds": _seeds(results, arm)}
-        run_steps = steps[(steps["arm"] == arm.name) & steps["seed"].isin(results.experiment.finished_seeds(arm))]
-        if len(run_steps):  # a run of no steps is an evaluation alone
-            keys = {f"seconds_{phase}": phase for phase in phases} | {"generated_tokens": "tokens"}
-            runs = run_steps.groupby("run_id")[[*keys]].sum()
-            row |= {keys[str(name)]: float(mean) for name, mean in runs.mean().items()}
-            total = float(run_steps["seconds_rollout"].sum())
-            row["rate"] = float(run_steps["generated_tokens"].sum()) / total if total > 0 else None
-        rows.append(row)
-    columns = [
-        ARM,
-        Column("seeds", "seeds"),
-        *(Column(phase, phase) for phase in phases),
-        Column("tokens", "generated tokens, k", digits=0, scale=1e-3),
-        Column("rate", "tokens per rollout second", digits=0),
-    ]
-    note = "Wall time: mean per run, on the machine and load of the day; it differs from run to run."
-    return Table("cost", f"{plan.title} (cost, seconds)", columns, rows, [note])
 
 
 def benchmark_tables(results: Results) -> list[Table]:

@@ -25,33 +25,19 @@ ARGUMENTS = {
 
 
 @dataclass(frozen=True)
-class Decision:
-    """A comparison of a sequential design after its last look: its state (higher, lower, ..., open) and the difference in words."""
-
-    experiment: str
-    arm: str
-    reference: str
-    state: str
-    text: str
-
-    @property
-    def line(self) -> str:
-        return f"{self.arm} against {self.reference}: {self.state}; {self.text}"
-
-
-@dataclass(frozen=True)
 class Answer(VerbAnswer):
     """Runs of a store, all of them or those of the named experiments.
 
-    `counts`: status → number of runs. `parts`: first parts, and whether their results have set what they set. `problems`: what of the
-    store cannot be read. `run`: the run that is named, alone or with another one; all other fields are empty then.
+    `counts`: status → number of runs. `decisions`: a sequential design's comparisons after their last look. `parts`: first parts, and
+    whether their results have set what they set. `problems`: what of the store cannot be read. `run`: the run that is named, alone or with
+    another one; all other fields are empty then.
     """
 
     results: str
     experiments: list[str]
     counts: dict[str, int]
     runs: list[RunState]
-    decisions: list[Decision]
+    decisions: list[dict[str, str]]
     parts: list[str]
     problems: list[str]
     run: StoredRun | None = None
@@ -94,18 +80,21 @@ def show(result: Answer, options: argparse.Namespace) -> None:
         return
     console = Terminal()
     console.print(status_table(result.runs, finished=options.runs))
-    for line in (*result.parts, *(decision.line for decision in result.decisions)):
+    for line in (
+        *result.parts,
+        *("{arm} against {reference}: {state}; {text}".format(**one) for one in result.decisions),
+    ):
         console.print(line, markup=False, highlight=False)
     for problem in result.problems:
         console.print(f"skipped: {problem}", style="yellow", markup=False, soft_wrap=True)
 
 
-def decisions_of(selection: Selection) -> list[Decision]:
+def decisions_of(selection: Selection) -> list[dict[str, str]]:
     """Of the named experiments that look at comparisons while seeds come in: what their finished runs decide, and what is open."""
     store = selection.store
     names = [name for name in selection.experiments if store.plan(name).get("looks")]
     comparisons_by_name = {name: decide(Plan.read(store.plan(name)), store).comparisons for name in names}
-    return [Decision(name, **one) for name, comparisons in comparisons_by_name.items() for one in comparisons]
+    return [{"experiment": name, **one} for name, comparisons in comparisons_by_name.items() for one in comparisons]
 
 
 def parts_of(selection: Selection) -> list[str]:

@@ -18,7 +18,6 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -129,38 +128,21 @@ def translate(name: str, items: Sequence[str]) -> tuple[Translation, dict[str, A
     values: dict[str, Any] = {}
     for path in files:
         values |= read_config(path)
-    inline = read_assignments(settings)
-    _require_known(name, inline, values | inline)
+    values |= read_assignments(settings)
+    table = load_table(name)
+    if not any(key in table.rows or table.knows(key) for key in values):
+        keys = f"its keys are {', '.join(list(values)[:5])}" if values else "give file=FILE, or settings as key=value"
+        raise ConfigError(f"nothing of {name} was read: {keys}")
     devices = options.get("devices")
     if devices is not None and (not isinstance(devices, int) or devices < 1):
         raise ConfigError(f"devices={devices} is no count; give an integer from 1 on")
-    translation = DIALECTS[name].translate(values | inline, devices)
+    translation = DIALECTS[name].translate(values, devices)
     if "for" in options:
         require("for", options["for"], ("testbed",))
         method = {key: value for key, value in translation.settings.items() if not _TESTBED_KEEPS.match(key)}
         translation.settings = method
         translation.notes.append("for=testbed: model, data, rates, lengths and batch sizes are the testbed's")
     return translation, options
-
-
-def _require_known(name: str, inline: dict[str, Any], values: dict[str, Any]) -> None:
-    """Refuse a mistyped setting of the command line, and settings of which another dialect knows more."""
-    if not values:
-        raise ConfigError(f"give file=FILE, or settings of {name} as key=value")
-    rows = {
-        each: [*load_table(each).rows, *(key for block in load_table(each).beside for key in block.rows)]
-        for each in DIALECTS
-    }
-    for key in inline:
-        close = get_close_matches(key, [*rows[name], *_OPTIONS, "file"], n=1, cutoff=0.8)
-        if close and key not in rows[name] and not load_table(name).knows(key):
-            raise ConfigError(f"{name} has no setting {key!r}; did you mean {close[0]}=?")
-    counts = {each: len(values.keys() & set(rows[each])) for each in DIALECTS}
-    best = max(counts, key=lambda each: (counts[each], each == name))
-    if best != name:
-        raise ConfigError(f"from={name} knows {counts[name]} of these keys, {best} {counts[best]}: give from={best}")
-    if not counts[name]:
-        raise ConfigError(f"nothing of {name} was read: its keys are {', '.join(list(values)[:5])}")
 
 
 def _remarks(name: str, translation: Translation) -> list[str]:

@@ -15,7 +15,7 @@ Range = tuple[int, int]
 class Band:
     """A curve over k = `first` .. `last` with its band, in the unit of what it was made from; NaN where there is none.
 
-    With probability `level` the true curve lies inside at every k at once. `replicates`: of the smaller group; `over`: what they are.
+    With probability `level` the true curve lies inside at every k at once. `replicates`: of the smaller group.
     """
 
     value_K: Floats
@@ -24,7 +24,6 @@ class Band:
     replicates: int
     level: float
     first: int = 1
-    over: str = "problems"
 
     @property
     def last(self) -> int:

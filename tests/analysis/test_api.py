@@ -84,7 +84,7 @@ def test_a_difference_is_the_paired_t_interval_in_the_shown_unit(results):
 
 
 def test_tables_and_figures_are_those_of_the_report(results, tmp_path):
-    assert {"ladder", "ladder-answers", "cost"} <= tables_of(results).keys()
+    assert {"ladder", "ladder-answers"} <= tables_of(results).keys()
     forest = figure_of(results, "differences", "length_wrong")
     label = forest.axes[0].get_xlabel().replace("\n", " ")
     assert label.startswith("difference in length of wrong answers at equal steps to the rung below, tokens")

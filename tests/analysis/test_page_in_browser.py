@@ -256,7 +256,7 @@ def test_results_come_by_themselves_and_what_was_unfolded_stays_so(store, live):
     live.wait_for_function("() => document.querySelector('#answer .caveat')?.textContent.includes('2 runs of 4')")
     assert live.evaluate("window.mark") is None  # loaded again
     assert live.evaluate("document.querySelector('#provenance details').open") is True
-    assert live.evaluate("document.querySelector('#cost details').open") is False
+    assert live.evaluate("document.querySelector('#configuration details').open") is False
     assert live.evaluate("scrollY") > top / 2
     assert "One seed cannot show" in live.inner_text("#answer .headline")
 

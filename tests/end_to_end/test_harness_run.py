@@ -37,7 +37,7 @@ def with_base_policy(results: Path, other: Path) -> Path:
 def answer(results: Path) -> dict[str, bytes]:
     """The deterministic tables of the ladder: everything but the cost table and the seconds of an answer."""
     folder = results / "experiments" / "dapo_ladder" / "tables"
-    paths = [path for path in sorted(folder.iterdir()) if not path.name.startswith("cost")]
+    paths = sorted(folder.iterdir())
     return {path.name: path.read_bytes().partition(b"| a run takes")[0] for path in paths}
 
 

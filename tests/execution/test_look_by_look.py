@@ -100,7 +100,8 @@ def test_a_stop_while_the_last_runs_of_a_look_end_begins_no_other_look(tmp_path)
 
 
 def status_lines(root):
-    return [one.line for one in decisions_of(select([f"experiment={NAME}", f"runtime.results={root}"]))]
+    line = "{arm} against {reference}: {state}; {text}".format
+    return [line(**one) for one in decisions_of(select([f"experiment={NAME}", f"runtime.results={root}"]))]
 
 
 def test_status_tells_what_is_decided_and_what_is_open(undisturbed):
