@@ -39,7 +39,7 @@ def load(root: Path | str, experiment: str, metrics: Sequence[str] = ()) -> Resu
     Raises `StoreError` without such an experiment, which names those that there are, and `UnknownMetric`.
     """
     extra_metrics = [names.metric(name) for name in metrics]
-    return results_of(load_experiment(root, experiment, extra_metrics=extra_metrics, further=True))
+    return results_of(load_experiment(root, experiment, extra_metrics=extra_metrics))
 
 
 def seed_frame(results: Results, metrics: Sequence[str] | None = None) -> pd.DataFrame:

@@ -190,16 +190,16 @@ class _BenchmarkCells:
 
 
 def load_experiment(
-    root: Path | str, name: str, *, curves: bool = True, extra_metrics: Sequence[Metric] = (), further: bool = False
+    root: Path | str, name: str, *, curves: bool = True, extra_metrics: Sequence[Metric] = ()
 ) -> Frames:
     """Read an experiment; unfinished, failed or unreadable runs become rows and notes, never an exception.
 
-    ``curves``: Pass@k and Maj@k for every k that a figure draws; without, for k = n and those of the plan's metrics and ``extra_metrics``
-    (faster). ``further``: read the other benchmarks that the runs were evaluated on, too. Raises `StoreError` without such a plan,
+    ``curves``: Pass@k and Maj@k for every k that a figure draws, and the other benchmarks that the runs were evaluated on; without, for
+    k = n and those of the plan's metrics and ``extra_metrics`` on the plan's own (faster). Raises `StoreError` without such a plan,
     `PlanError` where it cannot be read.
     """
     store = ResultStore(root)
-    return load_plan(store, Plan.read(store.plan(name)), curves=curves, extra_metrics=extra_metrics, further=further)
+    return load_plan(store, Plan.read(store.plan(name)), curves=curves, extra_metrics=extra_metrics)
 
 
 def load_plan(
@@ -208,7 +208,6 @@ def load_plan(
     *,
     curves: bool = True,
     extra_metrics: Sequence[Metric] = (),
-    further: bool = False,
 ) -> Frames:
     """Read what the store holds of a plan, which itself need not be stored (see `load_experiment`)."""
     states, notes = _read_runs(store, plan)
@@ -230,7 +229,7 @@ def load_plan(
             except StoreError as error:
                 own_cells.notes.append(f"{run_name}: {error}")
                 continue
-            for name in sorted(benchmarks - {plan.benchmark}) if further else ():
+            for name in sorted(benchmarks - {plan.benchmark}) if curves else ():
                 other = other_cells.setdefault(name, _BenchmarkCells(name))
                 try:
                     other.add(run_name, labels, reduce(run.run_id, name))

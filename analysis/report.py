@@ -57,7 +57,7 @@ def write_answer(
     for key, value, choices in (("only", only, _PARTS), ("figures", figures, _AMOUNTS), ("tables", tables, _AMOUNTS)):
         if value not in choices:
             raise ValueError(f"{key}={value!r} is none of {', '.join(choices)}")
-    results = results or results_of(load_experiment(store_root, experiment_name, further=True))
+    results = results or results_of(load_experiment(store_root, experiment_name))
     out = Path(out_dir or experiment_dir(Path(store_root), experiment_name))
     paths: list[Path] = []
     if only in ("all", "tables"):

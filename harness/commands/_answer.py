@@ -70,11 +70,11 @@ def formats_of(names: str) -> list[str]:
     return selection
 
 
-def _results(store: ResultStore, experiment: str, *, curves: bool, further: bool = False) -> Results:
+def _results(store: ResultStore, experiment: str, *, curves: bool) -> Results:
     from analysis.frames import load_experiment
     from analysis.results import results_of
 
-    return results_of(load_experiment(store.root, experiment, curves=curves, further=further))
+    return results_of(load_experiment(store.root, experiment, curves=curves))
 
 
 def report_of(
@@ -97,7 +97,7 @@ def report_of(
     key = answer_key(store, experiment)  # a run that ends from here on may be missing
     is_stored_answer = only == "all" and out is None
     replace = is_stored_answer and not answer_stands(store, experiment)
-    results = _results(store, experiment, curves=only != "table", further=True)
+    results = _results(store, experiment, curves=only != "table")
     metrics, sentences = list(map(_metric_record, results.each_metric())), answer_sentences(results)
     if only == "table":
         return Report(experiment, metrics, sentences, terminal_text(results), only, None, [])
@@ -149,7 +149,7 @@ def table_so_far(store: ResultStore, experiment: str) -> str:
     """The answer of an experiment whose runs go on, marked as provisional."""
     from analysis.terminal import terminal_text
 
-    return terminal_text(_results(store, experiment, curves=False, further=True), so_far=True)
+    return terminal_text(_results(store, experiment, curves=False), so_far=True)
 
 
 def decide(plan: Plan, store: ResultStore) -> Decisions:

@@ -64,7 +64,7 @@ class Server(ThreadingHTTPServer):
         try:
             if name:
                 plan = Plan.read(self.store.plan(name))
-                results = results_of(load_plan(self.store, plan, further=True))
+                results = results_of(load_plan(self.store, plan))
                 return render_page(results, self.store.root, version, progress_section(plan, self.store))
             items = [f'<li><a href="{quote(one)}">{escape(one)}</a></li>' for one in self.store.plans()]
             text = f"<ul>{''.join(items) or 'No experiment has been started in this results root.'}</ul>"

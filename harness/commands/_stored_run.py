@@ -1,7 +1,6 @@
 """One stored run: configuration, provenance, attempts, metrics; or what differs between two."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rich.markup import escape
@@ -17,41 +16,14 @@ from harness.store.reader import devices_of, run_status
 _OF_ATTEMPTS = ("index", "started_at", "ended_at", "outcome", "exit_code", "host", "device", "pid")
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """One run, or two of which `other` is the second.
+def stored_run(store: ResultStore, run: RunDir, other: RunDir | None = None) -> dict[str, Any]:
+    """Read a run, and what differs between it and another one, as values by name.
 
     `changes`: key → its value in the base configuration of today's files and its own, `runtime` apart. `provenance`, flat: device, code,
     packages, machine, data and command. `results`: the newest metrics row, and accuracy (a fraction of 1) by benchmark, step and cap.
     `attempts`: times are ISO 8601, None is not known or not over. `differences`: of configuration, provenance and results, each key whose
     two values differ, with both (None: not there).
     """
-
-    run_id: str
-    arm_id: str
-    seed: int
-    status: str
-    created_at: str
-    updated_at: str
-    labels: dict[str, str]
-    error: str | None
-    directory: str
-    changes: dict[str, tuple[Any, Any]]
-    provenance: dict[str, Any]
-    results: dict[str, Any]
-    attempts: list[dict[str, Any]]
-    configuration: dict[str, Any]
-    other: str | None
-    differences: dict[str, dict[str, tuple[Any, Any]]]
-
-    @property
-    def differs(self) -> bool:
-        """Say if two runs differ in configuration, code or packages."""
-        return bool(self.differences.get("configuration") or self.differences.get("provenance"))
-
-
-def stored_run(store: ResultStore, run: RunDir, other: RunDir | None = None) -> StoredRun:
-    """Read a run, and what differs between it and another one."""
     pairs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
     if other is not None:
         pairs = {
@@ -60,56 +32,55 @@ def stored_run(store: ResultStore, run: RunDir, other: RunDir | None = None) -> 
             "results": (scores_of(store, run.run_id), scores_of(store, other.run_id)),
         }
     manifest = run.checked_manifest() or {}
-    return StoredRun(
-        **{key: manifest[key] for key in ("run_id", "arm_id", "seed", "created_at", "updated_at")},
-        status=layout.INCOMPLETE if manifest.get("status") == layout.INCOMPLETE else run_status(run) or "",
-        labels={key: str(value) for key, value in manifest["labels"].items()},
-        error=manifest.get("error") or None,
-        directory=str(run.path),
-        changes=_changes(run),
-        provenance=provenance_of(run),
-        results=scores_of(store, run.run_id),
-        attempts=[{key: entry.get(key) for key in _OF_ATTEMPTS} for entry in manifest.get("attempts", [])],
-        configuration=run.settings(),
-        other=None if other is None else other.run_id,
-        differences={kind: differences(*pair) for kind, pair in pairs.items()},
-    )
+    incomplete = manifest.get("status") == layout.INCOMPLETE
+    return {
+        **{key: manifest[key] for key in ("run_id", "arm_id", "seed")},
+        "status": layout.INCOMPLETE if incomplete else run_status(run) or "",
+        **{key: manifest[key] for key in ("created_at", "updated_at")},
+        "labels": {key: str(value) for key, value in manifest["labels"].items()},
+        "error": manifest.get("error") or None,
+        "directory": str(run.path),
+        "changes": _changes(run),
+        "provenance": provenance_of(run),
+        "results": scores_of(store, run.run_id),
+        "attempts": [{key: entry.get(key) for key in _OF_ATTEMPTS} for entry in manifest.get("attempts", [])],
+        "configuration": run.settings(),
+        "other": None if other is None else other.run_id,
+        "differences": {kind: differences(*pair) for kind, pair in pairs.items()},
+    }
 
 
-def show_run(run: StoredRun) -> None:
+def show_run(run: Mapping[str, Any]) -> None:
     """Print a run, of two what differs."""
     console = Terminal()
-    if run.other is not None:
-        _show_differences(console, run)
+    if run["other"] is not None:
+        for kind, rows in run["differences"].items():
+            title = "last step and scores" if kind == "results" else kind
+            values = {key: ["" if one is None else format_value(one) for one in pair] for key, pair in rows.items()}
+            _print_table(console, title if rows else f"{title}: the same", values, run["run_id"][:8], run["other"][:8])
         return
+    facts = {key: value for key, value in run.items() if isinstance(value, str | int)}
+    labels = {f"label {key}": value for key, value in run["labels"].items()}
     for title, rows in (
-        ("run", _facts(run)),
-        ("changed from the base configuration", {key: f"{a} → {b}" for key, (a, b) in run.changes.items()}),
-        ("provenance", run.provenance),
-        ("last step and scores", {key: value for key, value in run.results.items() if value is not None}),
+        ("run", facts | labels),
+        ("changed from the base configuration", {key: f"{a} → {b}" for key, (a, b) in run["changes"].items()}),
+        ("provenance", run["provenance"]),
+        ("last step and scores", {key: value for key, value in run["results"].items() if value is not None}),
     ):
-        table = Table(title=title, title_justify="left", show_header=False, box=None, pad_edge=False)
-        for key, value in rows.items():
-            table.add_row(escape(key), escape(format_value(value)))
-        console.print(table)
-    heads = ("attempt", "started", "ended", "outcome", "code", "host", "device", "pid")
-    table = Table(*heads, box=None, pad_edge=False)
-    for attempt in run.attempts:
-        table.add_row(*("" if value is None else str(value) for value in attempt.values()))
+        _print_table(console, title, {key: [format_value(value)] for key, value in rows.items()})
+    attempts = {
+        str(one["index"]): ["" if v is None else str(v) for v in [*one.values()][1:]] for one in run["attempts"]
+    }
+    _print_table(console, "attempts", attempts, *_OF_ATTEMPTS[1:])
+
+
+def _print_table(console: Terminal, title: str, rows: Mapping[str, list[str]], *heads: str) -> None:
+    table = Table(
+        "", *heads, title=title, title_justify="left", show_header=bool(heads and rows), box=None, pad_edge=False
+    )
+    for key, values in rows.items():
+        table.add_row(escape(key), *map(escape, values))
     console.print(table)
-
-
-def _show_differences(console: Terminal, run: StoredRun) -> None:
-    for kind, rows in run.differences.items():
-        title = "last step and scores" if kind == "results" else kind
-        if not rows:
-            console.print(f"{title}: the same", highlight=False)
-            continue
-        heads = ("", run.run_id[:8], str(run.other)[:8])
-        table = Table(*heads, title=title, title_justify="left", box=None, pad_edge=False)
-        for key, pair in rows.items():
-            table.add_row(escape(key), *("" if value is None else escape(format_value(value)) for value in pair))
-        console.print(table)
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -140,14 +111,6 @@ def scores_of(store: ResultStore, run_id: str) -> dict[str, Any]:
 
 def format_value(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _facts(run: StoredRun) -> dict[str, Any]:
-    keys = ("run_id", "arm_id", "seed", "status", "created_at", "updated_at")
-    facts = {key: getattr(run, key) for key in keys}
-    facts |= {f"label {key}": value for key, value in run.labels.items()}
-    facts |= {"error": run.error} if run.error else {}
-    return facts | {"directory": run.directory}
 
 
 def _changes(run: RunDir) -> dict[str, tuple[Any, Any]]:

@@ -63,20 +63,12 @@ Changes = dict[str, tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
-class PlannedRun:
-    """One run: its id and its status in the store (`new`: not there)."""
-
-    run_id: str
-    status: str
-
-
-@dataclass(frozen=True)
 class ArmRow:
     """One arm.
 
-    `changes`: key → its values in the neighbour that the arm is compared with and here. `runs`: by seed, empty where the budget is not
-    known yet. `refused`: why it cannot be run at all; `lacking`: what it needs before it can start, here or at all. `expected`: cost of
-    one run, None where no run in the store tells.
+    `changes`: key → its values in the neighbour that the arm is compared with and here. `runs`: id and status (`new`: not in the store) by
+    seed, empty where the budget is not known yet. `refused`: why it cannot be run at all; `lacking`: what it needs before it can start,
+    here or at all. `expected`: cost of one run, None where no run in the store tells.
     """
 
     name: str
@@ -84,7 +76,7 @@ class ArmRow:
     arm_id: str
     parent: str | None
     changes: Changes
-    runs: dict[int, PlannedRun]
+    runs: dict[int, dict[str, str]]
     seeds: list[int]
     refused: list[str]
     lacking: list[str]
@@ -92,23 +84,8 @@ class ArmRow:
 
 
 @dataclass(frozen=True)
-class Totals:
-    """Runs by what is to be done, and what those left are expected to take one after the other, as far as it is `known`."""
-
-    runs: int
-    finished: int
-    to_run: int
-    refused: int
-    known: int
-    seconds: float | None
-    generated_tokens: float | None
-    gpu_hours: float | None
-    sources: list[str]
-
-
-@dataclass(frozen=True)
 class Answer(VerbAnswer):
-    """An experiment before it runs. `notes` say power, memory and what else a person reads, in sentences."""
+    """An experiment before it runs. `totals`: see `totals_of`. `notes` say power, memory and what else a person reads, in sentences."""
 
     experiment: str
     title: str
@@ -120,14 +97,14 @@ class Answer(VerbAnswer):
     match: str
     parts: list[Part]
     arms: list[ArmRow]
-    totals: Totals
+    totals: dict[str, Any]
     notes: list[str]
     findings: list[Objection]
 
     @property
     def exit_code(self) -> int:
         """1 where no run of it could be made on any machine: all arms are refused, or those of a first part, and none is finished."""
-        return Exit.DONE if self.totals.to_run or self.totals.finished else Exit.FOUND
+        return Exit.DONE if self.totals["to_run"] or self.totals["finished"] else Exit.FOUND
 
 
 def answer(options: argparse.Namespace) -> Answer:
@@ -190,7 +167,7 @@ def _arm_row(plan: Plan, arm: PlannedArm, statuses: dict[str, str], history: His
         arm.arm_id,
         arm.parent,
         dict(arm.changes),
-        {seed: PlannedRun(run_id, statuses[run_id]) for seed, run_id in arm.runs.items()},
+        {seed: {"run_id": run_id, "status": statuses[run_id]} for seed, run_id in arm.runs.items()},
         seeds,
         refusals(config),
         absent(config),
@@ -224,32 +201,27 @@ def part_lines(plan: Plan, statuses: Mapping[str, str]) -> list[str]:
     ]
 
 
-def totals_of(arms: Sequence[ArmRow]) -> Totals:
-    """Count what is left to do, each run once, and add up what it is expected to take."""
-    statuses = {run.run_id: run.status for arm in arms for run in arm.runs.values()}
+def totals_of(arms: Sequence[ArmRow]) -> dict[str, Any]:
+    """Count what is left to do, each run once, and add up what it is expected to take one after the other, as far as it is `known`."""
+    statuses = {run["run_id"]: run["status"] for arm in arms for run in arm.runs.values()}
     finished_count = sum(status == "finished" for status in statuses.values())
     costs: dict[str, Cost | None] = {}
     for arm in arms:
         for run in arm.runs.values():
-            if not arm.refused and run.status != "finished":
-                costs.setdefault(run.run_id, arm.expected)
+            if not arm.refused and run["status"] != "finished":
+                costs.setdefault(run["run_id"], arm.expected)
     known_costs = [cost for cost in costs.values() if cost is not None]
-    unknown = bool(costs) and not known_costs
-    return Totals(
-        runs=len(statuses),
-        finished=finished_count,
-        to_run=len(costs),
-        refused=len(statuses) - finished_count - len(costs),
-        known=len(known_costs),
-        seconds=_sum([cost.seconds for cost in known_costs], unknown),
-        generated_tokens=_sum([cost.generated_tokens for cost in known_costs], unknown),
-        gpu_hours=_sum([cost.gpu_hours for cost in known_costs], unknown),
-        sources=sorted({cost.source for cost in known_costs}),
-    )
-
-
-def _sum(values: Sequence[float], unknown: bool) -> float | None:
-    return None if unknown else sum(values)
+    counts = {"runs": len(statuses), "finished": finished_count, "to_run": len(costs)}
+    sums = {
+        name: sum(getattr(cost, name) for cost in known_costs) for name in ("seconds", "generated_tokens", "gpu_hours")
+    }
+    return {
+        **counts,
+        "refused": len(statuses) - finished_count - len(costs),
+        "known": len(known_costs),
+        **(sums if known_costs or not costs else dict.fromkeys(sums)),
+        "sources": sorted({cost.source for cost in known_costs}),
+    }
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:
@@ -305,7 +277,7 @@ def _block(arm: ArmRow) -> Text:
 
 
 def _runs(arm: ArmRow) -> str:
-    counts = Counter(run.status for run in arm.runs.values())
+    counts = Counter(run["status"] for run in arm.runs.values())
     return ", ".join(f"{count} {status}" for status, count in counts.items()) or "known later"
 
 
@@ -314,18 +286,20 @@ def _cost_text(cost: Cost | None) -> str:
     return "?" if cost is None else f"{format_seconds(cost.seconds)}, {_tokens(cost.generated_tokens)} tokens"
 
 
-def total_lines(totals: Totals) -> list[str]:
-    counts = [format_count(totals.runs), f"{totals.finished} finished", f"{totals.to_run} to run"]
-    lines = [", ".join(counts + [f"{totals.refused} refused"] * bool(totals.refused))]
-    if totals.seconds is not None and totals.generated_tokens is not None and totals.known:
-        device = f"{totals.gpu_hours:.2f} GPU-hours" if totals.gpu_hours else "no GPU"
+def total_lines(totals: Mapping[str, Any]) -> list[str]:
+    known, to_run, refused = totals["known"], totals["to_run"], totals["refused"]
+    counts = [format_count(totals["runs"]), f"{totals['finished']} finished", f"{to_run} to run"]
+    lines = [", ".join(counts + [f"{refused} refused"] * bool(refused))]
+    if known:
+        device = f"{totals['gpu_hours']:.2f} GPU-hours" if totals["gpu_hours"] else "no GPU"
         lines.append(
-            f"expected for {totals.known} of them: {format_seconds(totals.seconds)} of runs one after the other, "
-            f"{_tokens(totals.generated_tokens)} generated tokens, {device} (from {'; '.join(totals.sources)})"
+            f"expected for {known} of them: {format_seconds(totals['seconds'])} of runs one after the other, "
+            f"{_tokens(totals['generated_tokens'])} generated tokens, {device} (from {'; '.join(totals['sources'])})"
         )
-    if totals.known < totals.to_run:
-        count = totals.to_run - totals.known
-        lines.append(f"nothing tells what {count} of them cost: no run like them is in the store; the first one tells")
+    if known < to_run:
+        lines.append(
+            f"nothing tells what {to_run - known} of them cost: no run like them is in the store; the first one tells"
+        )
     return lines
 
 

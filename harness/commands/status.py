@@ -9,10 +9,11 @@ import argparse
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.commands._answer import decide
 from harness.commands._arguments import HELP, Exit, Selection, VerbAnswer, find_run, flag, select
-from harness.commands._stored_run import StoredRun, show_run, stored_run
+from harness.commands._stored_run import show_run, stored_run
 from harness.configuration.error import ConfigError
 from harness.execution.progress import Terminal, status_table
 from harness.experiment.plan import Plan
@@ -40,12 +41,13 @@ class Answer(VerbAnswer):
     decisions: list[dict[str, str]]
     parts: list[str]
     problems: list[str]
-    run: StoredRun | None = None
+    run: dict[str, Any] | None = None
 
     @property
     def exit_code(self) -> int:
         """1 where two runs differ in configuration, code or packages, else 0."""
-        return Exit.FOUND if self.run and self.run.differs else Exit.DONE
+        pairs = self.run["differences"] if self.run else {}
+        return Exit.FOUND if pairs.get("configuration") or pairs.get("provenance") else Exit.DONE
 
 
 def answer(options: argparse.Namespace) -> Answer:

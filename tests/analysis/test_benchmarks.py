@@ -30,7 +30,7 @@ def on(benchmark):
 
 
 def loaded(store, name="ladder"):
-    return results_of(load_experiment(store.root, name, further=True))
+    return results_of(load_experiment(store.root, name))
 
 
 def declare(store, name, **changes):
