@@ -189,27 +189,18 @@ class _BenchmarkCells:
         )
 
 
-def load_experiment(
-    root: Path | str, name: str, *, curves: bool = True, extra_metrics: Sequence[Metric] = ()
-) -> Frames:
-    """Read an experiment; unfinished, failed or unreadable runs become rows and notes, never an exception.
+def load_experiment(root: Path | str, name: str, **options: Any) -> Frames:
+    """Read an experiment with the ``options`` of `load_plan`. Raises `StoreError` without such a plan, and `PlanError`."""
+    store = ResultStore(root)
+    return load_plan(store, Plan.read(store.plan(name)), **options)
+
+
+def load_plan(store: ResultStore, plan: Plan, *, curves: bool = True, extra_metrics: Sequence[Metric] = ()) -> Frames:
+    """Read what the store holds of a plan, stored or not; unfinished, failed or unreadable runs become rows and notes, no exception.
 
     ``curves``: Pass@k and Maj@k for every k that a figure draws, and the other benchmarks that the runs were evaluated on; without, for
-    k = n and those of the plan's metrics and ``extra_metrics`` on the plan's own (faster). Raises `StoreError` without such a plan,
-    `PlanError` where it cannot be read.
+    k = n and those of the plan's metrics and ``extra_metrics`` on the plan's own (faster).
     """
-    store = ResultStore(root)
-    return load_plan(store, Plan.read(store.plan(name)), curves=curves, extra_metrics=extra_metrics)
-
-
-def load_plan(
-    store: ResultStore,
-    plan: Plan,
-    *,
-    curves: bool = True,
-    extra_metrics: Sequence[Metric] = (),
-) -> Frames:
-    """Read what the store holds of a plan, which itself need not be stored (see `load_experiment`)."""
     states, notes = _read_runs(store, plan)
     logs: list[tuple[dict[str, Any], pd.DataFrame]] = []
     own_cells, other_cells = _BenchmarkCells(plan.benchmark), dict[str, _BenchmarkCells]()

@@ -18,7 +18,7 @@ def k_table(reference: str, bands: Mapping[str, Band]) -> Table:
     """The difference in Pass@k with its band: k in powers of two, and the ends of the ranges at which a side parts from the first."""
     rows: list[dict[str, Cell]] = []
     for side, band in bands.items():
-        ends = {k for span in (*band.above, *band.below) for k in span}
+        ends = {k for low, high, _ in band.parts for k in (low, high)}
         for k in sorted(ends | {k for k in default_ks(band.last) if k >= band.first}):
             value, low, high = (float(curve[k - band.first]) for curve in (band.value_K, band.low_K, band.high_K))
             difference = Estimate(value, low, high, band.replicates, level=band.level, method="t field over k")
@@ -34,8 +34,5 @@ def k_table(reference: str, bands: Mapping[str, Band]) -> Table:
 
 
 def k_sentence(side: str, band: Band) -> str:
-    """``b: Pass@k parts at k 1 to 4 (higher); ...``, or that it parts nowhere."""
-    basis = "bands hold together over all k, replicates are problems"
-    if not band.parts:
-        return f"{side}: Pass@k: {band.text}; {basis}."
-    return f"{side}: Pass@k parts at {', '.join(f'{span} ({word})' for span, word in band.parts)}; {basis}."
+    """``b: Pass@k: k 1 to 4: higher; ...``, or that it parts nowhere."""
+    return f"{side}: Pass@k: {band.text}; bands hold together over all k, replicates are problems."

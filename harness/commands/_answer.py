@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.commands._arguments import VerbAnswer
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import content_hash, flatten
-from harness.configuration.schema import dump
+from harness.configuration.identity import content_hash
 from harness.execution.progress import Terminal
 from harness.experiment.as_declared import declarations
 from harness.experiment.plan import Plan
@@ -238,20 +237,3 @@ def put_back(store: ResultStore, experiment: str, plan: Mapping[str, Any]) -> No
         "runs. Give one of the two another experiment.name, and both keep theirs"
     )
     store.write_plan(experiment, plan)
-
-
-def code_change_lines(plan: Plan, store: ResultStore) -> list[str]:
-    """Say whose code of one's own differs from that of the runs that stand under the plan's name: other runs are asked for."""
-    name, notes = plan.name, []
-    with contextlib.suppress(StoreError, OSError, KeyError, AttributeError, StopIteration):
-        stored_runs = {arm["name"]: arm["runs"] for arm in store.plan(name)["arms"]} if name in store.plans() else {}
-        for arm in plan.arms:
-            if run_id := next(iter(stored_runs.get(arm.name, {}).values()), None):
-                old, new = flatten(store.run(run_id).settings()), flatten(dump(arm.config))
-                notes += [
-                    f"{arm.name}: the code of {key.removesuffix('.code')}={new.get(f'{key[:-4]}kind')} is not that of the runs "
-                    f"stored under {name} ({old[key]}, now {new[key]}): it is asked for in other runs"
-                    for key in new
-                    if key.endswith(".code") and old.get(key, new[key]) != new[key]
-                ]
-    return notes

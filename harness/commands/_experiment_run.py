@@ -8,7 +8,6 @@ from typing import Any
 from harness.commands._answer import (
     answer_stands,
     answered_runs,
-    code_change_lines,
     decide,
     dropped_runs_line,
     metrics_of,
@@ -56,7 +55,6 @@ class ExperimentRun:
         self._said |= dict.fromkeys(self.checks)
         for line in [
             *data_faults(plan),
-            *code_change_lines(plan, self.store),
             mixed_devices_note(self.store, [spec.run_id for spec in plan.specs], runtime),
         ]:
             self._say(line)
@@ -204,16 +202,12 @@ def _shorten(reason: str) -> str:
 def run_value(store: ResultStore, plan: Plan, name: str) -> float | list[float]:
     """What a run answers to the metrics of the plan, in the unit that tables show: a number, or a list of several, for sweepers.
 
-    NaN where the run is not finished or has no such value, which is said.
+    NaN where the run is not finished or has no such value.
     """
     values = [math.nan] * len(plan.metrics)
     try:
-        is_finished = store.run(name).status == "finished"
-        if is_finished:
+        if store.run(name).status == "finished":
             values = _values(store, plan, name)
-        missing = [metric.name for metric, value in zip(plan.metrics, values, strict=True) if math.isnan(value)]
-        if is_finished and missing:
-            print(f"run {name} has no {', '.join(missing)}: a sweeper gets NaN for it", file=sys.stderr)
     except StoreError as error:
         print(error, file=sys.stderr)
     return values[0] if len(values) == 1 else values

@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.text import Text
 
-from harness.commands._answer import answered_runs, code_change_lines, dropped_runs_line
+from harness.commands._answer import answered_runs, dropped_runs_line
 from harness.commands._arguments import Counter as Progress
 from harness.commands._arguments import Exit, VerbAnswer, flag
 from harness.commands._launch import REMOTE
@@ -135,7 +135,6 @@ def answer(options: argparse.Namespace) -> Answer:
         *metric_lines(plan),
         *filter(None, [memory_line(arm.config for arm in plan.arms), power_line(plan, store)]),
         *filter(None, [mixed_devices_note(store, statuses, runtime)]),
-        *code_change_lines(plan, store),
         *filter(None, [dropped_runs_line(plan, answered_runs(store, plan.name))]),
     ]
     if options.sample:

@@ -31,27 +31,17 @@ class Band:
         return self.first + len(self.value_K) - 1
 
     @property
-    def above(self) -> list[Range]:
-        """First and last k of every range over which the whole band lies above zero."""
-        return _ranges(self.low_K > 0, self.first)
-
-    @property
-    def below(self) -> list[Range]:
-        """First and last k of every range over which the whole band lies below zero."""
-        return _ranges(self.high_K < 0, self.first)
-
-    @property
-    def parts(self) -> list[tuple[str, str]]:
-        """Ranges in words and in order, each with its word: ``("k 1 to 8", "higher")``."""
-        spans = sorted([(span, "higher") for span in self.above] + [(span, "lower") for span in self.below])
-        return [(f"k {low}" if low == high else f"k {low} to {high}", word) for (low, high), word in spans]
+    def parts(self) -> list[tuple[int, int, str]]:
+        """First and last k of every range over which the whole band lies above or below zero, and that: *higher* or *lower*."""
+        sides = ("higher", self.low_K > 0), ("lower", self.high_K < 0)
+        return sorted((*span, word) for word, inside_K in sides for span in _ranges(inside_K, self.first))
 
     @property
     def text(self) -> str:
         """``k 1 to 8: higher; k 64 to 256: lower``, or that there is no such k."""
         if not np.isfinite(self.low_K).any():
             return "no band at any k, for want of replicates or of spread among them"
-        words = "; ".join(f"{span}: {word}" for span, word in self.parts)
+        words = "; ".join(f"k {low}{f' to {high}' * (low < high)}: {word}" for low, high, word in self.parts)
         return words or f"no k from {self.first} to {self.last} at which they part"
 
 

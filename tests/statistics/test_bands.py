@@ -101,7 +101,7 @@ def test_the_ks_at_which_two_arms_part_are_named() -> None:
     low = np.array([0.1, 0.2, -0.1, -0.3, -0.3, 0.1])
     high = np.array([0.2, 0.3, 0.1, -0.1, -0.1, 0.2])
     band = Band((low + high) / 2, low, high, 5, 0.95)
-    assert (band.above, band.below) == ([(1, 2), (6, 6)], [(4, 5)])
+    assert band.parts == [(1, 2, "higher"), (4, 5, "lower"), (6, 6, "higher")]
     assert band.text == "k 1 to 2: higher; k 4 to 5: lower; k 6: higher"
     assert Band(low, low - 1, low + 1, 5, 0.95).text == "no k from 1 to 6 at which they part"
 
