@@ -75,9 +75,10 @@ def show_run(run: Mapping[str, Any]) -> None:
 
 
 def _print_table(console: Terminal, title: str, rows: Mapping[str, list[str]], *heads: str) -> None:
-    table = Table(
-        "", *heads, title=title, title_justify="left", show_header=bool(heads and rows), box=None, pad_edge=False
-    )
+    if not rows:
+        console.print(title, highlight=False)
+        return
+    table = Table("", *heads, title=title, title_justify="left", show_header=bool(heads), box=None, pad_edge=False)
     for key, values in rows.items():
         table.add_row(escape(key), *map(escape, values))
     console.print(table)
