@@ -75,7 +75,7 @@ def test_an_experiment_without_any_run_still_gives_tables(tmp_path):
 def test_runs_of_no_steps_are_an_evaluation_alone_and_have_tables(tmp_path):
     build_store(tmp_path, rungs=[("x", "X", 0.4, 1.0), ("y", "Y", 0.6, 1.0)], steps=0, evaluate=(0,))
     tables = {table.name: table for table in all_tables(loaded(tmp_path))}
-    assert [row["seeds"] for row in next(iter(tables.values())).rows][-2:] == ["3/3"] * 2
+    assert [row["seeds"] for row in next(iter(tables.values())).rows[-2:]] == ["3/3"] * 2
     assert all("nan" not in to_markdown(table) and to_latex(table) for table in tables.values())
 
 
