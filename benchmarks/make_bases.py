@@ -99,6 +99,7 @@ def _recipe(config: Config, task: ArithmeticConfig) -> dict[str, Any]:
     return {
         "version": RECIPE_VERSION,
         "operations": [task.min_operations, task.max_operations],
+        "modulus": task.modulus,
         "architecture": dataclasses.asdict(config.architecture),
         "demonstrator": dataclasses.asdict(config.demonstrator),
         "warmup": warmup,

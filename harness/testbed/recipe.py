@@ -28,7 +28,7 @@ class BaseSet:
 
     name: str
     folder: Path
-    recipe: dict[str, Any]  # `version`, `operations`, `architecture`, `demonstrator`, `warmup` (without the seed)
+    recipe: dict[str, Any]  # `version`, `operations`, `modulus`, `architecture`, `demonstrator`, `warmup` (without the seed)
     files: dict[str, str]  # name → sha256 of the files that all policies share
     weights: tuple[str, ...]  # sha256 of each policy's weights file, by its place in the set
 
@@ -83,7 +83,7 @@ def check_recipe(name: str, sections: dict[str, Any], max_operations: int, modul
     }
     shipped: dict[str, Any] = {f"model.{key}": value for key, value in flatten(recipe).items()}
     shipped |= {"model.warmup.seed": 0, "task.max_operations": recipe["operations"][1]}
-    shipped["task.modulus"] = recipe.get("modulus", 10)
+    shipped["task.modulus"] = recipe["modulus"]
     for key, value in values.items():
         if value != shipped[key]:
             raise ConfigError(
@@ -128,8 +128,8 @@ class Demonstrator(Checked, key="model.demonstrator"):
         babble: probability of repeating the last step until the cap.
     """
 
-    direct: float = ranged(0.30, low=0.0, high=1.0)
-    terse: float = ranged(0.35, low=0.0, high=1.0)
+    direct: float = ranged(0.0, low=0.0, high=1.0)
+    terse: float = ranged(1.0, low=0.0, high=1.0)
     slip: float = ranged(0.05, low=0.0, high=1.0)
     slip_terse: float = ranged(0.12, low=0.0, high=1.0)
     misconceptions: float = ranged(0.15, low=0.0, high=1.0)
@@ -157,7 +157,7 @@ class Warmup(Checked, key="model.warmup"):
     """
 
     seed: int | None = 0
-    steps: int = ranged(3200, low=0)
+    steps: int = ranged(6400, low=0)
     batch: int = ranged(16, low=1)
     learning_rate: float = ranged(3e-3, low=0.0)
 
@@ -172,7 +172,7 @@ class Bases:
         count: how many take turns; 1: all training seeds share one.
     """
 
-    set: str | None = "arithmetic-1"
+    set: str | None = "arithmetic-2"
     first: int = 0
     count: int = 32
 

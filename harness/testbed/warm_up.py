@@ -11,13 +11,13 @@ from harness.configuration.identity import content_hash
 from harness.model.checkpoint import save_decoder
 from harness.model.decoder import Decoder, Shape
 from harness.model.linear import Linear
-from harness.problems.benchmarks.arithmetic import DIGITS, draw_of_split, prompt_text, prompt_width
+from harness.problems.benchmarks.arithmetic import draw_of_split, prompt_text, prompt_width
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
 from harness.store.seal import ensure_folder
 from harness.testbed.demonstrator import VOCABULARY, demonstrate, testbed_tokenizer
 from harness.testbed.recipe import Config
 
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 _WARMUP_STEPS = 50
 _BETAS = (0.9, 0.98)
 
@@ -36,8 +36,8 @@ def prepare_testbed(config: Config, task: ArithmeticConfig, cache: Path, linear_
 def cached_folder(config: Config, task: ArithmeticConfig, cache: Path) -> Path:
     """Return the folder of this recipe's warmed-up policy, which exists once it was made."""
     settings = {name: value for name, value in dataclasses.asdict(config).items() if name != "bases"}
-    recipe = {"version": RECIPE_VERSION, "model": settings, "operations": [task.min_operations, task.max_operations]}
-    recipe |= {"modulus": task.modulus} if task.modulus != DIGITS else {}
+    operations = [task.min_operations, task.max_operations]
+    recipe = {"version": RECIPE_VERSION, "model": settings, "operations": operations, "modulus": task.modulus}
     return cache / f"testbed-{content_hash(recipe)}"
 
 

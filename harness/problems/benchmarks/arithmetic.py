@@ -24,7 +24,7 @@ class Chain:
 
     start: int
     operations: tuple[tuple[str, int], ...]
-    modulus: int = DIGITS
+    modulus: int
 
     @property
     def text(self) -> str:
@@ -59,7 +59,7 @@ class Config(Checked):
     min_operations: int = 1
     max_operations: int = 6
     seed: int = 4242
-    modulus: int = ranged(DIGITS, low=DIGITS, neutral=True)
+    modulus: int = ranged(100, low=DIGITS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
