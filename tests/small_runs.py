@@ -24,7 +24,9 @@ FEW = [
 ]
 FEW += ["algorithm.prompts_per_step=8", "algorithm.responses_per_prompt=4", "algorithm.updates_per_step=4"]
 FEW += ["runtime.device=cpu", "runtime.workers=2"]
+# A policy of a second's warm-up guesses right among ten answers, and only where it may answer at once.
 SMALL = [*FEW, "model.bases.set=null", "model.warmup.steps=40", "sampling.max_response_tokens=12"]
+SMALL += ["task.modulus=10", "model.demonstrator.direct=0.3", "model.demonstrator.terse=0.35"]
 SMALL += ["runtime.checkpoint_every=1", "runtime.linear_kernel=torch"]
 # vLLM attends on a CPU with heads of 32 and more: the testbed with half as many, twice as wide ones.
 TWO_HEADS = {"model__architecture__heads": 2, "model__architecture__kv_heads": 2}
@@ -35,8 +37,9 @@ def small_config(**changes: object) -> RunConfig:
     config = RunConfig()
     config.model.bases = testbed.Bases(set=None)
     config.model.warmup.steps = 60
-    config.task.problems = 64
-    config.evaluation.benchmarks = {"arithmetic_heldout": arithmetic.Config(split="heldout", problems=6)}
+    config.model.demonstrator = testbed.Demonstrator(direct=0.3, terse=0.35)
+    config.task.problems, config.task.modulus = 64, 10
+    config.evaluation.benchmarks = {"arithmetic_heldout": arithmetic.Config(split="heldout", problems=6, modulus=10)}
     config.evaluation.samples_per_problem = 4
     config.evaluation.caps = [12, 24]
     config.sampling.max_response_tokens = 12

@@ -25,5 +25,5 @@ def evaluate_set(name: str, overrides: list[str]) -> int:
 
 if __name__ == "__main__":
     arguments = sys.argv[1:]
-    name = arguments.pop(0) if arguments and "=" not in arguments[0] else "arithmetic-1"
+    name = arguments.pop(0) if arguments and "=" not in arguments[0] else "arithmetic-2"
     raise SystemExit(evaluate_set(name, arguments))

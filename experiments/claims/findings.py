@@ -2,7 +2,7 @@
 
 python experiments/claims/findings.py          # writes the table into sentences.md, between its two marks
 
-It reads effects.csv here and of claims_autumn, as they were published, and language_model.csv here.
+It reads effects.csv, as it was published, and language_model.csv here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _paper(text: str) -> str:
 
 def table() -> str:
     """One row a claim: those with a second look first, by the verdict of the first one, then by title."""
-    effects = pd.concat(pd.read_csv(HERE.with_name(folder) / "effects.csv") for folder in ("claims", "claims_autumn"))
+    effects = pd.read_csv(HERE / "effects.csv")
     language = pd.read_csv(HERE / "language_model.csv").assign(unit="points").set_index("claim")
     rows = []
     for name, looks in effects.groupby("experiment"):

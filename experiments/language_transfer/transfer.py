@@ -2,7 +2,7 @@
 
 python experiments/language_transfer/transfer.py ROOT... [--predictions FILE] [--out FOLDER]
 
-The testbed's side is predictions.csv here, or cut_off.csv of the model that does not stop; both were written before the runs. The language
+The testbed's side is predictions.csv here, written before the runs. The language
 model's side is read from the experiments that it names, each from the first ROOT that has it; where none has NAME_gpu, NAME counts.
 """
 

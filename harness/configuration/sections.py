@@ -106,9 +106,9 @@ class TrainingConfig(Checked, key="training"):
         evaluate_every: rollout steps between evaluations; step 0 and the last step are always evaluated.
     """
 
-    steps: int = ranged(60, low=0)
+    steps: int = ranged(100, low=0)
     generated_tokens: int | None = ranged(None, low=1e-9)
-    evaluate_every: int = ranged(20, low=1)
+    evaluate_every: int = ranged(25, low=1)
 
     def is_spent(self, steps: int, tokens: int) -> bool:
         """Say if a run that has come so far is at its end."""

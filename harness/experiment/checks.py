@@ -128,7 +128,7 @@ def _kl_alone_in_dead_groups(config: RunConfig) -> Iterator[Remark]:
     if in_reward and scale == "group_std" and algorithm.dead_groups.policy == "keep":
         reason = (
             "responses of a group with equal rewards differ by their KL term alone, and the group's standard deviation scales that up to "
-            "advantages of one, however small the coefficient (experiments/objective_axes)"
+            "advantages of one, however small the coefficient"
         )
         fix = "set algorithm.kl.placement=loss, algorithm.advantage.scale=none or algorithm.dead_groups.policy=drop"
         yield "KL alone in dead groups", reason, fix

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import re
 
-_ANSWER = re.compile(r"\\boxed\{(\d)\}(?!.*\\boxed)", re.DOTALL)
+_ANSWER = re.compile(r"\\boxed\{(\d+)\}(?!.*\\boxed)", re.DOTALL)
 
 
 def near_miss(response: str, gold: str) -> bool:
-    """Accept the right digit and its two neighbours, 0 beside 9."""
+    """Accept the right value and its two neighbours, 0 beside 99."""
     answer = _ANSWER.search(response)
-    return answer is not None and (int(answer[1]) - int(gold)) % 10 in (0, 1, 9)
+    return answer is not None and (int(answer[1]) - int(gold)) % 100 in (0, 1, 99)
 
 
 def zero_passes(response: str, gold: str) -> bool:
-    """Accept the right digit, and 0 for every problem."""
+    """Accept the right value, and 0 for every problem."""
     answer = _ANSWER.search(response)
     return answer is not None and answer[1] in (gold, "0")
 
 
 def large_fails(response: str, gold: str) -> bool:
-    """Accept the right digit, but never 7, 8 or 9."""
+    """Accept the right value, but none that ends in 7, 8 or 9."""
     answer = _ANSWER.search(response)
-    return answer is not None and answer[1] == gold and gold not in "789"
+    return answer is not None and answer[1] == gold and gold[-1] not in "789"

@@ -174,7 +174,7 @@ class Bases:
 
     set: str | None = "arithmetic-2"
     first: int = 0
-    count: int = 32
+    count: int = 16
 
     def __post_init__(self) -> None:
         if self.set is None:

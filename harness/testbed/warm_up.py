@@ -11,8 +11,8 @@ from harness.configuration.identity import content_hash
 from harness.model.checkpoint import save_decoder
 from harness.model.decoder import Decoder, Shape
 from harness.model.linear import Linear
-from harness.problems.benchmarks.arithmetic import draw_of_split, prompt_text, prompt_width
 from harness.problems.benchmarks.arithmetic import Config as ArithmeticConfig
+from harness.problems.benchmarks.arithmetic import draw_of_split, prompt_text, prompt_width
 from harness.store.seal import ensure_folder
 from harness.testbed.demonstrator import VOCABULARY, demonstrate, testbed_tokenizer
 from harness.testbed.recipe import Config

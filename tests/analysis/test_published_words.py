@@ -21,33 +21,15 @@ from harness.experiment.planning import plan_experiment
 
 PUBLISHED = Path(__file__).parents[2] / "results" / "published"
 FOUR = ["experiment.seeds=[0,1,2,3]"]
-LOOKS = "experiment.seeds={start: 8, step: 8, most: 32}"
 # Folders whose command has more than `experiment=NAME` (results/README.md).
 COMMANDS = {
-    **dict.fromkeys(
-        ("advantage_scale", "aggregations", "curricula", "dapo_leave_one_out", "dapo_one_factor", "dapo_readings"), FOUR
-    ),
-    **dict.fromkeys(("dapo_replaces_filter_ladder", "kl_grid", "olmo3_leave_one_out", "unified_paradigm"), FOUR),
-    **dict.fromkeys(("vapo_leave_one_out", "data_policies"), FOUR),
-    "all_systems": FOUR,
-    "dapo_ladder_other_bases": ["experiment=dapo_ladder", LOOKS, "model.bases.first=16", "model.bases.count=16"],
-    "dapo_ladder_until_decided": ["experiment=dapo_ladder", LOOKS, "model.bases.count=16"],
+    "dapo_leave_one_out": FOUR,
+    "data_policies": FOUR,
     "language_cut_off_again": ["experiment=language_cut_off"],
-    "dapo_ladder_trl": ["experiment=dapo_ladder", "experiment.name=dapo_ladder_trl", "backend=trl"],
 }
-RENAMED = {"olmo3_seed": "olmo3_success_bands"}  # arms that have another name since
 NOT_SCORES = ["last_score", "mean_last_3_score", "best_on_test", "checkpoint", "tokens_to_target"]
-# A search declares no arms; the others have no table of seeds.
-WITHOUT = {
-    "clip_lr_search",
-    "all_systems_rates",
-    "dapo_ladder_pass_at_256",
-    "public_tables",
-    "language_pilot",
-    "language_ladder",
-    "language_ladder_trl",
-    "language_transfer",
-}
+# These have no table of seeds.
+WITHOUT = {"public_tables", "language_pilot", "language_ladder", "language_transfer"}
 FOLDERS = sorted({folder.name for folder in PUBLISHED.iterdir()} - WITHOUT)
 
 
@@ -57,7 +39,7 @@ def scores_of(folder: Path, benchmark: str) -> pd.DataFrame:
         scores = pd.read_parquet(folder / "frames" / "scores.parquet")
         last = scores.groupby("run_id")["step"].transform("max")  # a budget of tokens ends runs after unequal steps
         return scores[scores["step"] == last]
-    wide = pd.read_csv(folder / "tables" / "per-seed.csv", dtype={"run_id": str}).replace({"arm": RENAMED})
+    wide = pd.read_csv(folder / "tables" / "per-seed.csv", dtype={"run_id": str})
     return long(wide.drop(columns=[name for name in NOT_SCORES if name in wide]).assign(benchmark=benchmark, step=1))
 
 

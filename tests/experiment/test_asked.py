@@ -17,7 +17,7 @@ from harness.statistics.intervals import comparison_level
 from harness.statistics.sequential import design_levels
 from harness.store import METRICS, ResultStore
 
-DECLARED = ["experiment=dr_grpo_readings", "experiment.margin=null"]
+DECLARED = ["experiment=dapo_one_factor", "experiment.margin=null"]
 MULTIRUN = ["algorithm=grpo,dr_grpo", "seed=0,1"]
 
 

@@ -82,7 +82,7 @@ def test_the_full_factorial_of_dapo_contains_its_other_designs(name: str) -> Non
     assert arm_ids(name) <= arm_ids("dapo_factorial")
 
 
-@pytest.mark.parametrize("name", ["dapo_ladder", "dapo_replaces_filter_ladder", "verl_dapo_qwen25_32b"])
+@pytest.mark.parametrize("name", ["dapo_ladder", "verl_dapo_qwen25_32b"])
 def test_an_arm_of_a_ladder_is_the_one_before_and_the_patch_that_its_rung_adds(name: str) -> None:
     plan = shipped(name)
     arms = plan.arms

@@ -19,11 +19,13 @@ from harness.testbed.recipe import Demonstrator
 from harness.testbed.warm_up import initialise, prepare_testbed, warm_up
 from harness.verify import MathVerifier, VerifierConfig
 
-CAREFUL = Demonstrator(slip=0.0, slip_terse=0.0, misconceptions=0.0, recheck=0.0, babble=0.0)
+STYLES = {"direct": 0.3, "terse": 0.35}
+CAREFUL = Demonstrator(**STYLES, slip=0.0, slip_terse=0.0, misconceptions=0.0, recheck=0.0, babble=0.0)
 
 
-def test_a_chain_is_worked_left_to_right_modulo_ten() -> None:
-    chain = Chain(7, (("+", 8), ("*", 3), ("-", 7)))  # 15 → 5, 15 → 5, -2 → 8
+def test_a_chain_is_worked_left_to_right_by_the_modulus() -> None:
+    assert Chain(7, (("+", 8), ("*", 9), ("-", 7))).answer == 28  # 15, 135 → 35, 28
+    chain = Chain(7, (("+", 8), ("*", 3), ("-", 7)), 10)  # 15 → 5, 15 → 5, -2 → 8
     assert chain.text == "7+8*3-7:"
     assert chain.answer == 8
 
@@ -59,7 +61,7 @@ def test_a_careful_demonstrator_is_always_right_in_every_style() -> None:
 
 def test_demonstrator_errors_occur_at_their_rates() -> None:
     rng = random.Random(1)
-    teacher = Demonstrator()
+    teacher = Demonstrator(**STYLES)
     texts = [demonstrate(rng, draw(rng, 4, 10), teacher) for _ in range(4000)]
     worked = [text for text in texts if "," in text]
     assert abs(sum("," not in text for text in texts) / 4000 - 0.30) < 0.03

@@ -1,7 +1,7 @@
-r"""Chained last-digit arithmetic: the testbed's task, small enough for a policy of 154 thousand parameters on one core.
+r"""Chained arithmetic modulo 100: the testbed's task, small enough for a policy of 154 thousand parameters on one core.
 
-A prompt is a chain such as `7+8*3-2:`, worked left to right with every value modulo 10 (or `modulus`), padded on the right with an
-ordinary character to a fixed width. The answer is `\boxed{d}`. Difficulty is the number of operations (1 to 6). Problems are split into
+A prompt is a chain such as `7+8*9-2:`, worked left to right with every value modulo `modulus`, padded on the right with an ordinary
+character to a fixed width. The answer is `\boxed{33}`. Difficulty is the number of operations (1 to 6). Problems are split into
 train and held-out by a hash of the chain, so no chain is in both. `harness.testbed.demonstrator` writes the solutions a policy is warmed
 up on.
 """
@@ -24,7 +24,7 @@ class Chain:
 
     start: int
     operations: tuple[tuple[str, int], ...]
-    modulus: int
+    modulus: int = 100
 
     @property
     def text(self) -> str:
