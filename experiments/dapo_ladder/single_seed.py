@@ -2,7 +2,7 @@
 
     python experiments/dapo_ladder/single_seed.py SD [SD ...]     # spread of a run's score over training seeds, in points
 
-Null ladders: six runs of one configuration from one base policy, normal with that spread (`experiments/base_policies/variance.py` measures it).
+Null ladders: six runs of one configuration from one base policy, normal with that spread, which `base_policies/variance.py` measures.
 """
 
 from __future__ import annotations

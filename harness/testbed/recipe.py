@@ -28,7 +28,9 @@ class BaseSet:
 
     name: str
     folder: Path
-    recipe: dict[str, Any]  # `version`, `operations`, `modulus`, `architecture`, `demonstrator`, `warmup` (without the seed)
+    recipe: dict[
+        str, Any
+    ]  # `version`, `operations`, `modulus`, `architecture`, `demonstrator`, `warmup` (without the seed)
     files: dict[str, str]  # name → sha256 of the files that all policies share
     weights: tuple[str, ...]  # sha256 of each policy's weights file, by its place in the set
 

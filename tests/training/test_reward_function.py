@@ -83,9 +83,7 @@ def test_what_is_no_function_is_refused_by_name(code: Path, reference: str, said
         RewardFunction(RewardConfig(function=reference.format(code=code)), print)
 
 
-@pytest.mark.parametrize(
-    ("name", "right"), [("near_miss", {"0", "1"}), ("zero_passes", {"0"}), ("large_fails", {"0"})]
-)
+@pytest.mark.parametrize(("name", "right"), [("near_miss", {"0", "1"}), ("zero_passes", {"0"}), ("large_fails", {"0"})])
 def test_a_verifier_of_the_testbed_errs_by_the_answer(name: str, right: set[str]) -> None:
     """For the gold 0, read from a module that Python finds; 7 is never right to the one that rejects it."""
     function = RewardFunction(RewardConfig(function=f"harness.testbed.erring:{name}"), print)
