@@ -38,10 +38,10 @@ def prepared(seed: int, cache: Path, first: int = 0, count: int = 8) -> Path:
 
 
 def test_every_file_is_what_the_manifest_says() -> None:
-    assert len(SET.weights) == 32
-    assert [shipped.file_hash(SET.weights_file(index)) for index in range(32)] == list(SET.weights)
+    assert len(SET.weights) == 16
+    assert [shipped.file_hash(SET.weights_file(index)) for index in range(16)] == list(SET.weights)
     assert {name: shipped.file_hash(SET.folder / name) for name in SET.files} == SET.files
-    assert all(SET.weights_file(index).stat().st_size < 350_000 for index in range(32))
+    assert all(SET.weights_file(index).stat().st_size < 350_000 for index in range(16))
 
 
 def test_a_seed_starts_from_its_policy_and_nothing_is_warmed_up(tmp_path: Path) -> None:
