@@ -15,7 +15,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,9 +119,10 @@ class Application:
 
     def sweep(self, config: DictConfig, launcher: Launcher) -> list[Sequence[JobReturn]]:
         """Plan what is asked, and have the launcher bring its runs to their end, part by part and look by look."""
+        _refuse_settings(config)
+        self.launch.launcher, self.launch.name = launcher, config.hydra.runtime.choices["hydra/launcher"]
         if self.experiment is not None and self.experiment.search:
-            return self.search(config, launcher, {})
-        self._begin(config, launcher)
+            return self._search(self.experiment)
         if self.is_multirun and self.experiment is None:
             folder = Path(config.hydra.sweep.dir)
             folder.mkdir(parents=True, exist_ok=True)
@@ -131,40 +132,31 @@ class Application:
         self.run.to_end()
         return self.launch.returns
 
-    def search(self, config: DictConfig, launcher: Launcher, options: Mapping[str, Any]) -> list[Sequence[JobReturn]]:
-        """Search what the experiment declares, or the ranges among the arguments: Optuna asks, the launcher runs, the study is told."""
-        self._begin(config, launcher)
+    def _search(self, experiment: Experiment) -> list[Sequence[JobReturn]]:
+        """Search what the experiment declares: Optuna asks, the launcher runs, the study is told."""
         try:
             from harness.search.ask_and_tell import open_search
         except ModuleNotFoundError as error:
             raise ConfigError("a search needs Optuna; install it with: pip install -e '.[sweep]'") from error
-        search, places = open_search(
-            [*self.overrides, *self.launch.overrides], options, self.launch.command, self.experiment
-        )
+        search, places = open_search(experiment, [*self.overrides, *self.launch.overrides], self.launch.command)
         self.run = search
         search.run(lambda specs: self.launch.bring(search.plan, specs, search.store), places)
         return self.launch.returns
 
-    def _begin(self, config: DictConfig, launcher: Launcher) -> None:
-        _refuse_settings(config)
-        self.launch.launcher, self.launch.name = launcher, config.hydra.runtime.choices["hydra/launcher"]
-
     def take(self, config: DictConfig, jobs: Sequence[Sequence[str]], first: int) -> list[RunSpec | None]:
         """The runs of jobs, the first of which has the number `first`: as they are planned, or planned now for a sweeper that is not ours.
 
-        None for a run of a refused arm. The jobs of Hydra's own sweeper are planned together, of others as they come.
+        None for a run of a refused arm.
         """
         if self.run is not None and not self._given:
             return list(self.launch.specs[first : first + len(jobs)])
         _refuse_settings(config)
         self._given += map(list, jobs)
-        sweeper = config.hydra.sweeper
-        whole = config.hydra.runtime.choices["hydra/sweeper"] == "basic" and not sweeper.params
+        plan = plan_jobs(self._given, self.overrides, whole=False)
         if self.run is None:
-            plan = make_plan(self.overrides, True) if whole else plan_jobs(self._given, self.overrides, whole=False)
             self.run = ExperimentRun(plan, self.launch)
-        elif not whole:
-            self._experiment_run.ask_for(plan_jobs(self._given, self.overrides, whole=False))
+        else:
+            self._experiment_run.ask_for(plan)
         run = self._experiment_run
         run.store_plan(run.plan)
         specs = {spec.run_id: spec for spec in run.plan.specs}

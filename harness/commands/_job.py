@@ -24,7 +24,7 @@ from harness.experiment.planning import cost_labels, plan_jobs
 from harness.store import ResultStore, StoreError
 
 _SECONDS_TO_LEAVE = 600.0
-OUR_SWEEPERS = ("design", "search")
+OUR_SWEEPER = "design"
 
 
 def run_job(config: DictConfig) -> int | None:
@@ -35,7 +35,7 @@ def run_job(config: DictConfig) -> int | None:
     hydra = HydraConfig.get()
     sweeper, launcher = (hydra.runtime.choices[f"hydra/{part}"] for part in ("sweeper", "launcher"))
     try:
-        if sweeper not in OUR_SWEEPERS:
+        if sweeper != OUR_SWEEPER:
             raise ConfigError(
                 f"hydra/sweeper={sweeper} goes with hydra/launcher=processes, which plans the jobs that it gets; leave hydra/sweeper out "
                 f"for hydra/launcher={launcher}"

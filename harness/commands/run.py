@@ -5,7 +5,7 @@ harness run experiment=dapo_ladder 'experiment.seeds=[0,1]' training.steps=20
 harness run experiment=dapo_ladder 'experiment.seeds={start: 5, step: 3, most: 20}'
 harness run -m 'rung=glob(dapo_*)' seed=0,1,2
 harness run algorithm=dapo seed=3
-harness run -m hydra/sweeper=search 'optimizer.learning_rate=interval(1e-4,1e-3)' hydra.sweeper.trials=12
+harness run experiment=clip_lr_search experiment.search.trials=40
 harness run experiment=dapo_ladder match=tokens
 harness run claim=gspo                          # judges a paper's claim; claim=all: every declared one
 harness run experiment=dapo_ladder hydra/launcher=submitit_slurm hydra.launcher.partition=gpu

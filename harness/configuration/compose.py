@@ -216,7 +216,7 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
         for item in OverridesParser.create(config_loader=_Members()).parse_overrides(list(overrides)):
             if item.is_sweep_override() and not item.is_discrete_sweep():
                 raise ConfigError(
-                    f"{item.input_line}: an interval is for a search: add hydra/sweeper=search, or give range() or choice()"
+                    f"{item.input_line}: an interval is for a search: declare it under experiment.search.space, or give range() or choice()"
                 )
             sweeps, key = item.is_sweep_override(), item.get_key_element()
             values = item.sweep_string_iterator() if sweeps else [item.get_value_element_as_str()]

@@ -355,7 +355,7 @@ def plan_jobs(jobs: Sequence[Sequence[str]], overrides: Sequence[str], *, whole:
     if not jobs:
         raise ConfigError(f"{' '.join(overrides)}: no configuration matches; a glob found nothing, or a range is empty")
     refuse_second_choice(jobs[0])
-    (declaration, _), jobs = multirun_declaration(overrides), [run_overrides(job) for job in jobs]
+    declaration, jobs = multirun_declaration(overrides), [run_overrides(job) for job in jobs]
     arms_by_id: dict[str, tuple[Arm, RunConfig, list[int]]] = {}
     for job, name in zip(jobs, short_names(jobs), strict=True):
         config = job_config(job)
@@ -485,16 +485,11 @@ def run_overrides(job: Sequence[str]) -> list[str]:
     return [item for item in job if not item.lstrip("+").startswith("experiment.")]
 
 
-def declared_values(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return what `experiment.*` overrides say where no experiment is chosen, and the others."""
+def multirun_declaration(overrides: Sequence[str]) -> dict[str, Any]:
+    """Return what `experiment.*` overrides of a multirun ask. Raises `ConfigError` for what its jobs decide."""
     others = run_overrides(overrides)
     declared = [f"++{item.lstrip('+')}" for item in overrides if item not in others]
-    return (dict(compose_values(declared)["experiment"]) if declared else {}), others
-
-
-def multirun_declaration(overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return what `experiment.*` overrides of a multirun ask, and the others. Raises `ConfigError` for what its jobs decide."""
-    values, others = declared_values(overrides)
+    values = dict(compose_values(declared)["experiment"]) if declared else {}
     invalid_keys = sorted(values.keys() - _MULTIRUN_KEYS)
     if invalid_keys:
         raise ConfigError(
@@ -502,7 +497,7 @@ def multirun_declaration(overrides: Sequence[str]) -> tuple[dict[str, Any], list
             f"{', '.join(f'experiment.{key}' for key in sorted(_MULTIRUN_KEYS))}. Write -m algorithm=grpo,dr_grpo seed=0,1, or name an "
             "experiment=NAME"
         )
-    return values, others
+    return values
 
 
 # ---- comparisons at an equal budget ----

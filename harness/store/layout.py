@@ -39,7 +39,6 @@ METRICS_FILE = "metrics.jsonl"
 PROBLEMS = "problems.jsonl"
 PLAN = "plan.json"
 DECLARED = "declared.jsonl"
-STUDY = "study.journal"  # of a search
 CLAIM_LOCK = "claim.lock"
 WORKER_LOCK = "worker.lock"
 STDOUT = "stdout.log"
@@ -135,7 +134,7 @@ def report_files(run: Path) -> dict[str, Path]:
 
 _ANY_NAME = r"\w[\w=+.-]{0,200}"
 _MOVABLE = re.compile(
-    rf"experiments/{_ANY_NAME}/(plan\.json|declared\.jsonl|study\.journal)"
+    rf"experiments/{_ANY_NAME}/(plan\.json|declared\.jsonl)"
     r"|runs/[0-9a-f]{16}/(config\.yaml|manifest\.json|metrics\.jsonl"
     rf"|samples/{_ANY_NAME}/({re.escape(PROBLEMS)}|step-\d{{6,9}}/part-{_ANY_NAME}\.parquet))",
     re.ASCII,

@@ -103,8 +103,6 @@ def place(tmp_path_factory: pytest.TempPathFactory, base_policy: Path, requests:
             base_policy,
             requests[0],
         )
-    traps = store.root / "experiments" / "clip_lr_grid"
-    (traps / "study.journal").write_bytes(pickle.dumps(Touch(place / "markers" / "journal")) + b"\n")
     (store.root / "cache" / "warm").mkdir(parents=True)
     (store.root / "cache" / "warm" / "state.pt").write_bytes(pickle.dumps(Touch(place / "markers" / "cache")))
     (store.root / "runs" / "linked").symlink_to(place / "reader")

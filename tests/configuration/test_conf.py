@@ -178,7 +178,8 @@ def test_a_multirun_expands_as_hydra_s_own() -> None:
         ["++a=2", "b=[1,x]", "c=null"],
     ]
     with pytest.raises(
-        ConfigError, match=r"an interval is for a search: add hydra/sweeper=search, or give range\(\) or choice\(\)"
+        ConfigError,
+        match=r"an interval is for a search: declare it under experiment\.search\.space, or give range\(\) or choice\(\)",
     ):
         expand(["optimizer.learning_rate=interval(1e-5,1e-3)"])
 

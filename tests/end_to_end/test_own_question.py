@@ -75,7 +75,11 @@ VERBS = {
     "status": (["experiment=median_again"], r"\b4 finished"),
     "doctor": ([], r"ok +store"),
     "run": (
-        ["-m", "hydra/sweeper=search", "hydra.sweeper.trials=1", "algorithm=centred", "algorithm.advantage.scale=choice(0.5)", *SMALL[1:]],
+        [
+            "experiment=clip_lr_search", "experiment.name=scales", "experiment.search.trials=1", "experiment.seeds=[0]",
+            'experiment.base=["algorithm=centred"]', 'experiment.search.space=["algorithm.advantage.scale=choice(0.5)"]',
+            "experiment.search.objectives=[avg]", *SMALL[1:],
+        ],
         r"trial 0: avg \d+\.\d %: algorithm\.advantage\.scale=0\.5",
     ),
 }  # fmt: skip

@@ -17,9 +17,9 @@ from harness.execution.progress import Progress
 from harness.execution.supervisor import RunBatch, Summary, supervise
 from harness.experiment.declaration import Experiment
 from harness.experiment.planning import plan_multirun
-from harness.search.ask_and_tell import Search, best_lines, open_search
+from harness.search.ask_and_tell import Search, best_lines
 from harness.search.study import parse_space
-from harness.store import ResultStore, TornFile
+from harness.store import ResultStore, RunClaimed
 
 RATE = "optimizer.learning_rate=tag(log,interval(1e-5,1e-2))"
 CLIP = "algorithm.surrogate.clip_high=interval(0.2,0.5)"
@@ -54,33 +54,6 @@ def go(search: Search, workers: int = 2) -> Summary:
 
 def values(study: optuna.Study) -> list[tuple[int, list[float]]]:
     return [(trial.number, trial.values) for trial in study.trials]
-
-
-def test_the_space_is_hydras_grammar():
-    rate, clip, size, system, whole = parse_space(
-        [
-            RATE,
-            "algorithm.surrogate.clip_high=0.2,0.28",
-            "algorithm.responses_per_prompt=range(4,17,4)",
-            "algorithm=choice(grpo,dapo)",
-            "sampling.top_k=int(interval(1,50))",
-        ]
-    )
-    (decimals,) = parse_space(["sampling.temperature=range(0.8,1.1,0.1)"])
-    assert decimals.values == [0.8, 0.9, 1.0]
-    assert rate.edge_overrides == ["optimizer.learning_rate=1e-05", "optimizer.learning_rate=0.01"]
-    assert (rate.values, clip.values, size.values) == (None, ["0.2", "0.28"], [4, 8, 12, 16])
-    assert system.edge_overrides == ["algorithm=grpo", "algorithm=dapo"]
-    assert whole.values == list(range(1, 51))
-    assert whole.override(7) == "sampling.top_k=7"
-    assert rate.override(0.0001) == "optimizer.learning_rate=0.0001"
-
-
-@table(__file__, "refused", "search, says")
-def test_a_search_that_makes_no_sense_is_refused_before_any_trial(store, search, says):
-    with pytest.raises(ConfigError, match=says):
-        sweep(store, **search)
-    assert "sampler" in search or not list(store.root.rglob("*.journal"))
 
 
 def test_trials_are_runs_in_the_store_with_the_value_of_their_samples(store):
@@ -130,14 +103,6 @@ def test_a_stopped_search_asks_for_no_more_and_goes_on_later(store):
     assert again.running_count == 0
 
 
-def test_a_grid_visits_every_point_once(store):
-    grid = ["optimizer.learning_rate=1e-4,3e-4", "algorithm.surrogate.clip_high=choice(0.2,0.3)"]
-    feed = sweep(store, sampler="grid", trials=100, space=grid)
-    assert len(go(feed).finished) == 4
-    assert len({tuple(trial.params.values()) for trial in feed.study.trials}) == 4
-    assert [*feed.study.best_params.values()] == ["0.0003", "0.3"]
-
-
 def test_several_objectives_give_a_pareto_front(store):
     feed = sweep(store, trials=6, objectives=["avg", "-generated_tokens_total"])
     go(feed)
@@ -148,96 +113,108 @@ def test_several_objectives_give_a_pareto_front(store):
         assert not all(trial.values[0] > one.values[0] and trial.values[1] < one.values[1] for one in front)
 
 
-def test_the_same_command_again_repeats_the_trials_whose_runs_failed(store):
-    begun = sweep(store, trials=2, sampler="random")
-    first, _ = specs = begun.ask(2)
-    begun.tell(Summary(failed=[spec.run_id for spec in specs]))
-    assert begun.has_failed
-    again = sweep(store, trials=2, sampler="random")
-    assert (again.has_failed, again.trial_count) == (False, 0)
-    assert len(go(again).finished) == 2
-    assert (again.trial_count, again.is_complete, again.has_failed) == (2, True, False)
-    assert first.run_id in store.run_ids()
-    assert "2 complete" in best_lines(again)[0]
-    assert "fail" not in best_lines(again)[0]
-
-
 def test_the_name_of_an_experiment_is_refused(store):
     store.write_plan("s", {"arms": [{"name": "grpo", "runs": {}}]})
     with pytest.raises(ConfigError, match=r"experiment\.name=s is another experiment of the store"):
         sweep(store)
 
 
-def test_ranges_on_the_command_line_take_a_name_and_refuse_what_they_do_not_mean(store):
-    options = {"sampler": "random", "trials": 1, "objectives": ["avg"], "seeds": [0], "seed": 0}
-    arguments = [RATE, STEPS, f"runtime.results={store.root}"]
-    named, _ = open_search([*arguments, "++experiment.name=mine"], options, "harness run")
-    assert (named.experiment.name, named.experiment.seeds) == ("mine", [0])
-    for typo in ("++experiment.nam=mine", "++experiment.metric=entropy"):
-        with pytest.raises(ConfigError, match=r"is not for a search of ranges"):
-            open_search([*arguments, typo], options, "harness run")
-
-
-@table(__file__, "changed", "changed, says")
-def test_a_study_keeps_the_declaration_it_was_begun_with(store, changed, says):
-    sweep(store)
-    with pytest.raises(ConfigError, match=says):
-        sweep(store, **changed)
-    sweep(store, trials=9, sampler="random")  # what does not change a trial's meaning may change
-
-
 def test_checks_speak_of_what_every_trial_has_before_the_study_is_opened(store):
     refused = [STEPS, "runtime.checks=refuse"]
     with pytest.raises(ConfigError, match=r"1 check.* first: \[inert clip\] every trial: with one update per rollout"):
         sweep(store, fixed=[*refused, "algorithm.updates_per_step=1"])
-    assert not list(store.root.rglob("*.journal"))
     caps = "sampling.max_response_tokens=choice(32,64)"  # the default is not evaluated, and a trial may take the other
     sweep(store, space=[RATE, caps], fixed=[*refused, "evaluation.caps=[64]"])
 
 
-def test_a_trial_whose_process_died_between_asking_and_trying_does_not_block_the_study(store, monkeypatch):
-    feed = sweep(store, trials=3)
-    feed.study.ask()
-    monkeypatch.setattr("harness.search.ask_and_tell._ASKING_SECONDS", 0.0)
-    again = sweep(store, trials=3)
-    go(again)
-    assert again.running_count == 0
-    assert [trial.state.name for trial in again.study.trials] == ["FAIL", "COMPLETE", "COMPLETE"]
+def test_the_space_is_hydras_grammar():
+    rate, clip, size, system, whole = parse_space(
+        [
+            RATE,
+            "algorithm.surrogate.clip_high=0.2,0.28",
+            "algorithm.responses_per_prompt=range(4,17,4)",
+            "algorithm=choice(grpo,dapo)",
+            "sampling.top_k=int(interval(1,50))",
+        ]
+    )
+    (decimals,) = parse_space(["sampling.temperature=range(0.8,1.1,0.1)"])
+    assert decimals.edge_overrides == ["sampling.temperature=0.8", "sampling.temperature=1.0"]
+    assert rate.edge_overrides == ["optimizer.learning_rate=1e-05", "optimizer.learning_rate=0.01"]
+    assert clip.edge_overrides == ["algorithm.surrogate.clip_high=0.2", "algorithm.surrogate.clip_high=0.28"]
+    assert (size.distribution.low, size.distribution.high, size.distribution.step) == (4, 16, 4)
+    assert system.edge_overrides == ["algorithm=grpo", "algorithm=dapo"]
+    assert whole.override(7) == "sampling.top_k=7"
+    assert rate.override(0.0001) == "optimizer.learning_rate=0.0001"
+    for parameter, value in ((rate, 0.00012345678901234567), (decimals, 0.9), (whole, 7), (system, "dapo")):
+        assert parameter.value(parameter.override(value).partition("=")[2]) == value
 
 
-def test_a_process_that_joins_a_search_finds_work_of_its_own(store):
-    alive = sweep(store, trials=3, sampler="random")
-    (claimed,) = alive.ask(1)
-    with store.run(claimed.run_id).lock():  # the other process works on it
-        summary = go(sweep(store, trials=3, sampler="random"), workers=1)
-    assert summary.elsewhere == [claimed.run_id]
-    assert len(summary.finished) == 2
+@table(__file__, "refused", "search, says")
+def test_a_search_that_makes_no_sense_is_refused_before_any_trial(store, search, says):
+    with pytest.raises(ConfigError, match=says):
+        sweep(store, **search)
+    assert not store.plans()
+
+
+@table(__file__, "changed", "changed")
+def test_trials_of_another_declaration_are_refused(store, changed):
+    begun = sweep(store, trials=2)
+    begun.ask(2)
+    begun.record()
+    with pytest.raises(ConfigError, match=r"the search s was begun with another declaration: trial_0000 is no trial"):
+        sweep(store, **changed)
+
+
+def test_another_total_objective_or_seed_keeps_the_trials(store):
+    go(sweep(store, trials=2))
+    again = sweep(store, trials=3, seeds=(0, 1), objectives=["-generated_tokens_total"], sampler="random")
+    assert len(go(again).finished) == 4
+    assert [trial.value for trial in again.study.trials] == [
+        int(4 * 1000 * trial.params["algorithm.surrogate.clip_high"]) for trial in again.study.trials
+    ]
+
+
+def test_the_same_command_again_repeats_the_trials_whose_runs_failed(store):
+    begun = sweep(store, trials=2, sampler="random")
+    specs = begun.ask(2)
+    begun.record()
+    begun.tell(Summary(failed=[spec.run_id for spec in specs]))
+    assert [trial.state.name for trial in begun.study.trials] == ["FAIL", "FAIL"]
+    again = sweep(store, trials=2, sampler="random")
+    assert {spec.run_id for spec in specs} == set(go(again).finished)
+    assert (again.is_complete, again.has_failed) == (True, False)
+    assert "2 complete" in best_lines(again)[0]
+    assert "fail" not in best_lines(again)[0]
 
 
 def test_a_run_that_cannot_be_read_fails_its_trial_and_not_the_search(store):
-    again = sweep(store, trials=2, sampler="random")
-    (torn,) = again.ask(1)
+    (torn,) = sweep(store, trials=2, sampler="random").ask(1)
     store.run(torn.run_id).path.mkdir(parents=True)
     (store.run(torn.run_id).path / "manifest.json").write_text('{"schema_version": 1, "run_')
-    summary = go(sweep(store, trials=2, sampler="random"), workers=1)
-    assert summary.failed == [torn.run_id]
-    assert [trial.state.name for trial in again.study.trials] == ["FAIL", "COMPLETE"]
+    search = sweep(store, trials=2, sampler="random")
+    assert go(search, workers=1).failed == [torn.run_id]
+    assert search.has_failed
+    assert [trial.state.name for trial in search.study.trials] == ["FAIL", "COMPLETE"]
 
 
-def test_a_torn_journal_names_the_fix(store):
-    sweep(store)
-    (journal,) = store.root.rglob("*.journal")
-    lines = journal.read_text().splitlines(keepends=True)
-    journal.write_text(lines[0][:20] + "\n" + "".join(lines[1:]))
-    with pytest.raises(TornFile, match=r"study\.journal is no journal of a study .* its runs stay"):
-        sweep(store)
+def test_a_combination_that_cannot_run_is_a_failed_trial_once_and_for_all(store):
+    space = ["algorithm.prompts_per_step=choice(32)", "algorithm.updates_per_step=choice(15,16)"]
+    fixed = [STEPS, "evaluation.caps=[32]"]
+    search = sweep(store, space=space, fixed=fixed, trials=4, sampler="random")
+    go(search)
+    states = [trial.state.name for trial in search.study.trials]
+    assert {*states} == {"FAIL", "COMPLETE"}
+    again = sweep(store, space=space, fixed=fixed, trials=4, sampler="random")
+    assert go(again).finished == []
+    assert [trial.state.name for trial in again.study.trials] == states
 
 
-def test_what_a_killed_process_was_writing_to_a_journal_is_left_out(store):
-    begun = sweep(store, trials=2, sampler="random")
-    begun.ask(1)
-    (journal,) = store.root.rglob("*.journal")
-    journal.write_bytes(journal.read_bytes()[:-5])
-    again = sweep(store, trials=2, sampler="random")
-    again.ask(1)  # what is appended stands on a line of its own
-    assert len(sweep(store, trials=2, sampler="random").study.trials) == len(again.study.trials)
+def test_two_processes_are_not_at_one_search(store):
+    search = sweep(store, trials=1)
+
+    def dispatch_beside_another(specs):
+        with pytest.raises(RunClaimed):
+            go(sweep(store, trials=1))
+        return Summary(interrupted=[spec.run_id for spec in specs], stopped_by=15)
+
+    search.run(dispatch_beside_another, 1)
