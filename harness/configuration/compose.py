@@ -215,9 +215,7 @@ def expand(overrides: Sequence[str]) -> list[list[str]]:
     try:
         for item in OverridesParser.create(config_loader=_Members()).parse_overrides(list(overrides)):
             if item.is_sweep_override() and not item.is_discrete_sweep():
-                raise ConfigError(
-                    f"{item.input_line}: an interval is for a search: declare it under experiment.search.space, or give range() or choice()"
-                )
+                raise ConfigError(f"{item.input_line}: an interval is for experiment.search.space; give range()")
             sweeps, key = item.is_sweep_override(), item.get_key_element()
             values = item.sweep_string_iterator() if sweeps else [item.get_value_element_as_str()]
             jobs[key] = [f"{key}={value}" for value in values]

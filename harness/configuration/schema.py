@@ -197,9 +197,7 @@ def _load_member(package: str, values: Any, path: str) -> Any:
         raise ConfigError(f"{path}.kind: {error}") from error
     code = getattr(module.Config, "code", None)  # of a member of one's own
     if code is not None and values.get("code", code) != code:
-        raise ConfigError(
-            f"{path}={kind} is of other code ({values['code']}) than the member is now ({code}); plan anew"
-        )
+        raise ConfigError(f"{path}={kind} is of other code ({values['code']}) than now ({code}); plan anew")
     return load_dataclass(module.Config, values, path)
 
 

@@ -264,14 +264,9 @@ class RewardConfig(Checked, key="algorithm.reward"):
         if self.function and not self._certain:
             raise ConfigError("algorithm.reward.function takes no true_positive or false_positive: let it err alone")
         if self.function and not self.correct > 0 >= self.wrong:
-            raise ConfigError(
-                f"algorithm.reward.correct={self.correct:g} and wrong={self.wrong:g} are what True and False of algorithm.reward.function "
-                "earn, and a reward above 0 counts as right: choose correct above 0 and wrong at most 0"
-            )
+            raise ConfigError("algorithm.reward.function: a reward above 0 counts as right: set correct > 0 >= wrong")
         if not self.function and self.correct <= self.wrong:
-            raise ConfigError(
-                f"algorithm.reward.correct={self.correct:g} must be above algorithm.reward.wrong={self.wrong:g}"
-            )
+            raise ConfigError(f"algorithm.reward.correct={self.correct:g} must be above reward.wrong={self.wrong:g}")
 
     @property
     def may_be_negative(self) -> bool:
@@ -518,8 +513,7 @@ class AlgorithmConfig(Checked, key="algorithm"):
             require_range("algorithm.entropy_coefficient", self.entropy_coefficient, 0.0, self.entropy_control.maximum)
         if self.prompts_per_step % self.updates_per_step:
             raise ConfigError(
-                f"algorithm.prompts_per_step={self.prompts_per_step} is not a multiple of "
-                f"algorithm.updates_per_step={self.updates_per_step}: an update takes whole groups"
+                f"algorithm.prompts_per_step={self.prompts_per_step} is not a multiple of updates_per_step={self.updates_per_step}"
             )
 
 

@@ -241,8 +241,8 @@ def _require_positions(prompts: Sequence[Sequence[int]], cap: int, sampler: Samp
     longest = max(map(len, prompts))
     if sampler.positions is not None and longest + cap > sampler.positions:
         raise ConfigError(
-            f"{cell.model.name} has {sampler.positions} positions, but the longest prompt of {cell.name} ({longest} tokens) and "
-            f"evaluation.caps={cap} need {longest + cap}; set evaluation.caps=[{sampler.positions - longest}] or less"
+            f"{cell.model.name} has {sampler.positions} positions, and the longest prompt of {cell.name} {longest} tokens: set "
+            f"evaluation.caps=[{sampler.positions - longest}] or less"
         )
 
 

@@ -230,18 +230,16 @@ def _match_sides(sides: Sequence[Side], by_text: bool | None, verifier: MathVeri
     for side, key in zip(sides, keys, strict=True):
         if absent := sorted(set(key) - shared_keys):
             notes.append(
-                f"{side.name}: {len(absent)} of {key.nunique()} problems are not on every side: {_quote(absent)}"
+                f"{side.name}: {len(absent)} of {key.nunique()} problems are on no other side: {_quote(absent)}"
             )
     if others:
         notes.append(
             f"{len(others)} problems of one {what} have different golds and are left out: {_quote(sorted(others))}"
-            + ("" if by_text else "; if these are other problems under the same ids, match=problem compares texts")
+            + "; match=problem compares texts" * (not by_text)
         )
     if not shared_keys - others:
         other = "match=id" if by_text else "match=problem compares their texts"
-        raise ConfigError(
-            f"no problem is on every side by its {what}; {other}. {' '.join([*notes, ''])}Are these evaluations of one benchmark?"
-        )
+        raise ConfigError(f"no problem is on every side by its {what}; {other}. {' '.join(notes)}")
     order = {key: place for place, key in enumerate(dict.fromkeys(k for k in keys[0] if k in shared_keys - others))}
     frames = [
         side.frame.assign(key=key, place=key.map(order)).dropna(subset="place").sort_values("place", kind="stable")
@@ -255,9 +253,7 @@ def _keys(side: Side, by_text: bool) -> pd.Series:
     if not by_text:
         return frame["problem_id"]
     if frame["problem"].isna().any():
-        raise ConfigError(
-            f"{side.name} shares no problem ids with the others and has no texts of its problems to match by"
-        )
+        raise ConfigError(f"{side.name} shares no problem ids with the others and has no texts of its problems")
     keys = frame["problem"].map(normalise)
     id_counts = frame.groupby(keys)["problem_id"].nunique()
     if (id_counts > 1).any():

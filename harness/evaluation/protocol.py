@@ -131,14 +131,9 @@ def _refuse_places(run: RunDir, section: Any, path: str, group: str, named_keys:
     ]
     if strange:
         fix = " ".join(shlex.quote(f"{key}={value}") for key, value in strange)
-        raise ConfigError(
-            f"run {run.run_id} names {strange[0][0]}={strange[0][1]}, and a stored run says nothing of what is read here; if you trust it, "
-            + (
-                f"name it yourself: {fix}"
-                if group == "benchmark"
-                else "evaluate that checkpoint by its own name: model=NAME"
-            )
-        )
+        place = f"{strange[0][0]}={strange[0][1]}"
+        own = f"name it yourself: {fix}" if group == "benchmark" else "name the checkpoint: model=NAME"
+        raise ConfigError(f"run {run.run_id} names {place}, which a stored run may not choose; if you trust it, {own}")
 
 
 def _overlay(base: Any, top: Any) -> Any:

@@ -55,9 +55,7 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
     claims = (tool for tool in (member(_FORMATS, kind) for kind in kinds(_FORMATS)) if tool.reads(path, head))
     module = next(claims, own)
     if module is own and path.suffix == ".json" and path.is_file():
-        raise ConfigError(
-            f"{path} is no evaluation that is known; read are {', '.join(kinds(_FORMATS))} (of lm-evaluation-harness give samples_*.jsonl)"
-        )
+        raise ConfigError(f"{path} is no known evaluation: {', '.join(kinds(_FORMATS))} (lm_eval: samples_*.jsonl)")
     foreign: Foreign = module.read(path)
     if not foreign.samples:
         raise ConfigError(f"samples={path} holds no samples")
@@ -77,8 +75,8 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
     usual = max(sizes, key=lambda size: (sizes[size], size))
     if uneven := [name for name, count in counts.items() if count != usual]:
         raise ConfigError(
-            f"{path}: {len(uneven)} of {len(counts)} problems do not have {usual} samples ({uneven[0]!r} has {counts[uneven[0]]}): an "
-            f"average over n samples needs n of every problem; write null for each sample that was lost{_in_brackets(foreign.notes)}"
+            f"{path}: {len(uneven)} of {len(counts)} problems do not have {usual} samples ({uneven[0]!r} has {counts[uneven[0]]}); write "
+            f"null for each that was lost{_in_brackets(foreign.notes)}"
         )
     return foreign
 
@@ -123,13 +121,8 @@ def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) ->
         elif given_gold and normalise(given_gold) != normalise(row["gold"]):
             others.add(row["problem_id"])
     if missing := {row["problem_id"] for row in samples if not (row["gold"] or "").strip()}:
-        raise ConfigError(
-            f"{path}: {len(missing)} problems have no gold answer (first: {min(missing)!r}); golds=FILE.jsonl gives them, a line "
-            '{"id", "problem", "answer"} a problem'
-        )
-    notes = [f"{len(others)} problems have another gold in the file than in golds={golds}; the file's counts"] * bool(
-        others
-    )
+        raise ConfigError(f"{path}: {len(missing)} problems have no gold (first: {min(missing)!r}); golds=FILE.jsonl")
+    notes = [f"{len(others)} problems have another gold in golds={golds}; the file's counts"] * bool(others)
     no_answers = {row["problem_id"]: row["gold"] for row in samples if is_no_answer(row["gold"])}
     texts = ", ".join(f"{name} {gold!r}" for name, gold in list(no_answers.items())[:_EXAMPLES])
     return [*notes, *[f"{len(no_answers)} golds are no answers: {texts}"] * bool(no_answers)]
@@ -152,9 +145,7 @@ def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:
             what = "golds" if content_of[name][0] == text else "prompts"
             pair = zip(content_of[name], content, strict=True)
             first, second = next((a, b) for a, b in pair if a != b)
-            raise ConfigError(
-                f"{path}: id {name!r} stands for two {what}, {first[:40]!r} and {second[:40]!r}; give each problem an id of its own"
-            )
+            raise ConfigError(f"{path}: id {name!r} stands for two {what}, {first[:40]!r} and {second[:40]!r}")
         name_of[name] = problems.setdefault(content, name) if text else name
         copies.setdefault(name_of[name], set()).add(name)
     if not (several := {name: ids for name, ids in copies.items() if len(ids) > 1}):
@@ -163,14 +154,10 @@ def _group(path: Path, samples: list[dict[str, Any]]) -> list[str]:
     apart = Counter(row["problem_id"] for row in samples)
     together = Counter(name_of[row["problem_id"]] for row in samples)
     if min(apart.values()) > 1 == len(set(apart.values())) < len(set(together.values())):
-        return [
-            f"{len(several)} problems stand under several ids ({name!r} under {len(ids)}), and each id counts as a problem"
-        ]
+        return [f"{len(several)} problems stand under several ids ({name!r} under {len(ids)}), and each id counts"]
     for row in samples:
         row["problem_id"] = name_of[row["problem_id"]]
-    return [
-        f"{len(several)} problems stand under several ids ({name!r} under {len(ids)}); samples of one prompt and gold are of one problem"
-    ]
+    return [f"{len(several)} problems stand under several ids ({name!r} under {len(ids)}), which count as one"]
 
 
 def verdicts_of(
@@ -273,10 +260,8 @@ def describe(summary: dict[str, Any]) -> list[str]:
         lines.append(f"labels: not compared, {summary['unlabelled_samples']} samples have none")
     if "labels" in summary:
         labels = summary["labels"]
-        lines.append(
-            f"labels: avg {100 * labels['avg']:.2f} %, agreement {100 * labels['agreement']:.2f} % "
-            f"({len(labels['differing'])} differ)"
-        )
+        agreement = f"agreement {100 * labels['agreement']:.2f} % ({len(labels['differing'])} differ)"
+        lines.append(f"labels: avg {100 * labels['avg']:.2f} %, {agreement}")
         lines += [
             f"  {item['problem_id']} sample {item['sample_index']}: label {item['label']}, verdict {item['verdict']} "
             f"(answer {item['answer']!r}, gold {item['gold']!r})"

@@ -59,15 +59,9 @@ class Regime:
         elif self.right > high:
             yield f"advice: above {_percent(high)} right there is little room to tell arms apart; harder problems"
         if self.cut_off > MOST_CUT_OFF:
-            yield (
-                f"advice: above {_percent(MOST_CUT_OFF)} cut off, arms differ by how soon they learn to stop; a longer "
-                "sampling.max_response_tokens, or a cold start"
-            )
+            yield f"advice: above {_percent(MOST_CUT_OFF)} cut off, arms differ by how soon they stop; a longer cap, or a cold start"
         if self.mixed < LEAST_MIXED:
-            yield (
-                f"advice: less than {_percent(LEAST_MIXED)} of the groups are mixed; larger groups (algorithm.responses_per_prompt), or "
-                "problems of one difficulty"
-            )
+            yield f"advice: less than {_percent(LEAST_MIXED)} of the groups are mixed; larger groups, or problems of one difficulty"
 
     def change_from(self, origin: Regime) -> str:
         """What a cold start changed; `origin`: what there was before it."""
@@ -83,9 +77,7 @@ def on_training_problems(config: RunConfig) -> RunConfig:
     """The same run, evaluated on its training problems as it samples them, a group each. Raises `ConfigError`: `sampling.top_k`."""
     sampling = config.sampling
     if sampling.top_k:
-        raise ConfigError(
-            f"plan --sample has no sampling.top_k={sampling.top_k}: an evaluation filters by top_p alone; ask with sampling.top_k=0"
-        )
+        raise ConfigError(f"plan --sample filters by top_p alone; ask with sampling.top_k=0, not {sampling.top_k}")
     protocol = replace(
         config.evaluation,
         benchmarks={"training": config.task},

@@ -116,9 +116,7 @@ def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
     if run is None and RUN_ID.fullmatch(stem):
         run = store.run(stem)
     if run is None or not run.benchmarks():
-        raise ConfigError(
-            f"{result}: no stored samples {'there' if run is None else 'of this run'}; name a result folder or a run"
-        )
+        raise ConfigError(f"{result}: no stored samples {'there' if run is None else 'of this run'}; name another")
     return pd.concat([_run_samples(run, name, mark) for name in run.benchmarks()], ignore_index=True)
 
 
@@ -131,10 +129,7 @@ def _evaluated_samples(evaluation: Path, store: ResultStore) -> Iterator[pd.Data
     for cell in json.loads((evaluation / "evaluation.json").read_bytes())["cells"]:
         matches = [root / cell["samples"] for root in roots if (root / cell["samples"] / ABOUT).exists()]
         if not matches:
-            raise ConfigError(
-                f"regrade={evaluation}: its samples ({cell['samples']}) are not under {store.root}; give the results root that the "
-                "evaluation was made with: runtime.results=DIR"
-            )
+            raise ConfigError(f"its samples ({cell['samples']}) are not under {store.root}; give runtime.results=DIR")
         frame = _model_samples(matches[0], cell["model"])
         in_cell = (frame["sample_index"] < cell["samples_per_problem"]) & (frame["max_response_tokens"] == cell["cap"])
         yield frame[in_cell]

@@ -45,9 +45,7 @@ def requeue(job: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     answer = _scontrol("requeue", job)
     if answer.returncode:
-        raise RequeueError(
-            f"`scontrol requeue {job}` was refused ({answer.stderr.strip()}); run the same `harness run` again to go on"
-        )
+        raise RequeueError(f"`scontrol requeue {job}` was refused ({answer.stderr.strip()}); repeat the command")
 
 
 def is_pre_empted(job: str) -> bool:
@@ -61,6 +59,4 @@ def _scontrol(*arguments: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(["scontrol", *arguments], capture_output=True, text=True, check=False)
     except OSError as error:  # a container without Slurm's programs
-        raise RequeueError(
-            f"scontrol cannot be started ({error}): not requeued; run the same `harness run` again to go on"
-        ) from error
+        raise RequeueError(f"scontrol cannot be started ({error}): run the same command again") from error

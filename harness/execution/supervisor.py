@@ -349,10 +349,7 @@ def _shared_runtime(specs: Sequence[RunSpec]) -> RuntimeConfig:
             arms.setdefault(str(getattr(spec.config.runtime, key)), {})[spec.labels.get("arm", "")] = None
         if len(arms) > 1:
             values = "; ".join(f"{value} in {', '.join(names)}" for value, names in arms.items())
-            raise ConfigError(
-                f"runtime.{key} differs between arms ({values}), and the runs of one command share it; give all arms one value, or run "
-                "them by commands of their own and then repeat this one for the answer"
-            )
+            raise ConfigError(f"runtime.{key} differs between arms ({values}); give all arms one value")
     return specs[0].config.runtime
 
 
@@ -361,7 +358,5 @@ def _gpu_leases(runtime: RuntimeConfig, folder: Path) -> GpuLeases | None:
     if not gpus:
         return None
     if runtime.gpus_per_run > len(gpus):
-        raise ConfigError(
-            f"runtime.gpus_per_run={runtime.gpus_per_run}, but only {len(gpus)} GPUs are visible here; lower it"
-        )
+        raise ConfigError(f"runtime.gpus_per_run={runtime.gpus_per_run}, but only {len(gpus)} GPUs are visible here")
     return GpuLeases(folder, gpus, runs_per_gpu=runtime.runs_per_gpu, gpus_per_run=runtime.gpus_per_run)

@@ -114,9 +114,7 @@ def _inert_clip(config: RunConfig) -> Iterator[Remark]:
 def _reward_refill(config: RunConfig) -> Iterator[Remark]:
     dead_groups = config.algorithm.dead_groups
     if dead_groups.policy != "keep" and dead_groups.metric == "reward" and config.algorithm.overlong.punishes:
-        reason = (
-            "with a length penalty almost no group has equal rewards, so filtering on reward hardly ever removes one"
-        )
+        reason = "with a length penalty almost no group has equal rewards, so filtering on reward hardly removes one"
         fix = "set algorithm.dead_groups.metric=accuracy, as DAPO's constraint is written"
         yield f"{dead_groups.policy} on a continuous reward", reason, fix
 
@@ -127,8 +125,8 @@ def _kl_alone_in_dead_groups(config: RunConfig) -> Iterator[Remark]:
     scale = getattr(algorithm.advantage, "scale", "none")
     if in_reward and scale == "group_std" and algorithm.dead_groups.policy == "keep":
         reason = (
-            "responses of a group with equal rewards differ by their KL term alone, and the group's standard deviation scales that up to "
-            "advantages of one, however small the coefficient"
+            "responses of a group with equal rewards differ by their KL term alone, which the group's standard deviation scales up to "
+            "advantages of one (experiments/objective_axes)"
         )
         fix = "set algorithm.kl.placement=loss, algorithm.advantage.scale=none or algorithm.dead_groups.policy=drop"
         yield "KL alone in dead groups", reason, fix
@@ -142,10 +140,7 @@ def _binding_gradient_clip(config: RunConfig) -> Iterator[Remark]:
             f"a sum over up to {cap} tokens divided by {divisor:g} has a norm far above "
             f"optimizer.max_gradient_norm={config.optimizer.max_gradient_norm:g}, so the arm tests gradient clipping"
         )
-        fix = (
-            "set algorithm/aggregation=constant_sum with constant_tokens at the response cap, or raise optimizer.max_gradient_norm, and "
-            "read the column gradient_clipped_fraction"
-        )
+        fix = "set algorithm/aggregation=constant_sum with constant_tokens at the cap, or raise optimizer.max_gradient_norm"
         yield "gradient clipping always binds", reason, fix
 
 
@@ -280,15 +275,12 @@ def _rate_of_another_model(config: RunConfig) -> Iterator[Remark]:
     if config.model.kind == "testbed" and 0 < rate < _RATE_OF_PRETRAINED:
         reason = f"optimizer.learning_rate={rate:g} is a rate for a large pretrained model; the testbed's small policy hardly moves at it"
         fix = (
-            f"leave optimizer.learning_rate at {OptimizerConfig.learning_rate:g} (harness translate ... for=testbed takes a file's method "
-            "and leaves model, rates and lengths), or name the model that the rate is for"
+            f"leave it at {OptimizerConfig.learning_rate:g} (harness translate ... for=testbed takes a file's method alone), or name the "
+            "model that the rate is for"
         )
         yield "learning rate", reason, fix
     if config.model.kind == "pretrained" and config.model.lora.rank == 0 and rate >= _RATE_FROM_SCRATCH:
-        reason = (
-            f"optimizer.learning_rate={rate:g} for all weights of a pretrained model, where published recipes take 1e-6: the default is "
-            "that of the testbed's small policy"
-        )
+        reason = f"optimizer.learning_rate={rate:g} for all weights of a pretrained model, where recipes take 1e-6"
         yield "learning rate", reason, "add optimizer=verl_dapo, begin from a preset, or set optimizer.learning_rate"
     if rate >= _LARGEST_RATE:
         reason = f"optimizer.learning_rate={rate:g} moves every weight by about {rate:g} an update"
@@ -316,7 +308,7 @@ def _inert_correction(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     if correction_alone and _same_computation(arm.config):
         reason = (
             f"differs from {parent.name} in the engine correction alone, and with engine=native sampler and trainer compute the same "
-            "probabilities in float32: every weight is 1 up to rounding"
+            "probabilities: every weight is 1 up to rounding"
         )
         fix = "choose an engine or a precision that differs from the trainer's (engine=vllm, engine=transformers), or drop the arm"
         yield "inert engine correction", reason, fix
@@ -341,12 +333,8 @@ def _large_model_on_the_cpu(config: RunConfig) -> Iterator[Remark]:
     large = is_hub_id(model.path) if shape is None else shape.parameters > _FOR_A_CPU
     if large:
         size = "of unknown size" if shape is None else f"of {billions(shape.parameters)} parameters"
-        reason = (
-            f"with runtime.device=auto {model.path}, a model {size}, is trained on the CPU, whatever GPUs there are"
-        )
-        fix = (
-            "add runtime=one_gpu (runtime.device=cuda with its batch sizes), or runtime.device=cpu where that is meant"
-        )
+        reason = f"with runtime.device=auto {model.path}, a model {size}, is trained on the CPU, GPUs or not"
+        fix = "add runtime=one_gpu (runtime.device=cuda with its batch sizes), or runtime.device=cpu if that is meant"
         yield "training on the CPU", reason, fix
 
 
@@ -427,9 +415,7 @@ def _budget_reasons(ours: RunConfig, theirs: RunConfig) -> list[str]:
     critics = (getattr(config.algorithm.advantage, "critic", None) for config in (ours, theirs))
     own_critic, other_critic = (critic.warmup_steps if critic else 0 for critic in critics)
     if own_critic != other_critic:
-        reasons.append(
-            f"{own_critic} steps of a critic's warm-up instead of {other_critic}, in which the policy has no update"
-        )
+        reasons.append(f"{own_critic} steps of a critic's warm-up, without policy updates, instead of {other_critic}")
     refills, other_refills = (c.algorithm.dead_groups.policy == "refill" for c in (ours, theirs))
     if refills != other_refills:
         reasons.append(
@@ -546,13 +532,9 @@ def _absent_here(config: RunConfig) -> list[str]:
         and visible_gpus()
         and "cpu" not in _distributions(name)
     ):
-        reasons.append(
-            "engine=vllm samples on a GPU, and a run without runtime.device=cuda sees none: set runtime.device=cuda"
-        )
+        reasons.append("engine=vllm samples on a GPU, which a run without runtime.device=cuda does not see; set it")
     if config.model.kind == "pretrained" and config.model.lora.rank > 0 and importlib.util.find_spec("peft") is None:
-        reasons.append(
-            "model.lora.rank > 0 needs the package peft, which is not installed here: pip install -e '.[lora]'"
-        )
+        reasons.append("model.lora.rank > 0 needs the package peft: pip install -e '.[lora]'")
     if config.runtime.device == "cuda":
         reasons += _absent_gpus(config.runtime)
     return reasons
@@ -569,9 +551,7 @@ def _absent_gpus(runtime: RuntimeConfig) -> list[str]:
     # Those of a Ray that verl joins are its own.
     if visible_gpus() or runtime.verl.ray_address is not None:
         return []
-    return [
-        "runtime.device=cuda, but no GPU is visible here; `harness doctor runtime.device=cuda` looks, or name them in CUDA_VISIBLE_DEVICES"
-    ]
+    return ["runtime.device=cuda, but no GPU is visible here; `harness doctor runtime.device=cuda` looks"]
 
 
 def differences(plan: Plan) -> list[str]:
@@ -591,8 +571,8 @@ def one_rate_note(plan: Plan) -> list[str]:
     if plan.tuning is not None or len(rates) > 1 or not any(key.startswith(_OF_THE_LOSS) for key in keys):
         return []
     return [
-        f"one rate for all: arms differ in the loss and share optimizer.learning_rate={rates.pop():g}, at which one may be at its best and "
-        "another not; experiment.tune compares each at its best (docs/your_experiment.md)"
+        f"one rate for all: arms differ in the loss and share optimizer.learning_rate={rates.pop():g}, which may suit one alone; "
+        "experiment.tune compares each at its best (docs/your_experiment.md)"
     ]
 
 
@@ -624,10 +604,7 @@ def refuse(plan: Plan) -> Plan:
     if plan.first is not None:
         return dataclasses.replace(plan, first=dataclasses.replace(plan.first, plan=refuse(plan.first.plan)))
     if empty_cell := next((arm for arm in arms if plan.factors and not arm.runs), None):
-        raise ConfigError(
-            f"the cell {empty_cell.name} cannot be run, and without it the factors are not crossed: {'; '.join(empty_cell.refused)}; mend "
-            "it, or take the level out of experiment.factors"
-        )
+        raise ConfigError(f"the cell {empty_cell.name} cannot be run, nothing crosses: {'; '.join(empty_cell.refused)}")
     if any(arm.runs for arm in arms):
         return plan
     first, *others = arms

@@ -41,6 +41,4 @@ def check_claim(claim: Claim, arms: list[dict[str, Any]], metrics: list[str], ma
     if len(metrics) != 1:
         raise ConfigError("experiment.claim: one metric decides a claim; declare another claim for the other")
     if margin is None:
-        raise ConfigError(
-            f"experiment.claim: expects={claim.expects} needs experiment.margin, below which nothing matters"
-        )
+        raise ConfigError(f"experiment.claim: expects={claim.expects} needs experiment.margin")

@@ -85,10 +85,7 @@ def require_same_content(plan: Plan, store: ResultStore, contents: Mapping[str, 
                     f"the checkpoint {name}" if name.startswith(_MODEL) else f"the problem set {name.partition(' ')[0]}"
                     for name in changes
                 )
-                raise ConfigError(
-                    f"{', '.join(names)} has changed since run {run_id} began, which has the same configuration; "
-                    "restore what was there, or give the new one another path or version"
-                )
+                raise ConfigError(f"{', '.join(names)} has changed since run {run_id} began; restore it, or rename it")
 
 
 def _problem_sets(config: RunConfig) -> dict[str, Any]:

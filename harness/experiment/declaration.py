@@ -136,21 +136,17 @@ class Experiment:
         others |= {"base": self.base} if way == "arms" else {"design": self.design != "arms" and self.design}
         for name, value in others.items():
             if value and name != way:
-                raise ConfigError(
-                    f"experiment.{name}={value} has no effect beside experiment.{way}; leave out the one or the other"
-                )
+                raise ConfigError(f"experiment.{name}={value} has no effect beside experiment.{way}; leave one out")
         if self.design in ("leave_one_out", "factorial"):
             raise ConfigError(
-                f"experiment.design={self.design} makes its arms from experiment.patches, and this experiment lists its arms; use "
-                "design=arms, cumulative or one_factor, or give patches instead (experiment.arms=[] 'experiment.patches=[...]')"
+                f"experiment.design={self.design} makes its arms from experiment.patches; with listed arms use design=arms, cumulative or "
+                "one_factor, or give patches instead (experiment.arms=[] 'experiment.patches=[...]')"
             )
 
     def _check_looks(self) -> None:
         check_numbers(self.looks)
         if self.looks[-1] != len(self.seeds):
-            raise ConfigError(
-                f"experiment.looks={self.looks} ends at {self.looks[-1]} seeds, but experiment.seeds has {len(self.seeds)}; they must agree"
-            )
+            raise ConfigError(f"experiment.looks={self.looks} must end at the {len(self.seeds)} declared seeds")
         own_seeds = any(isinstance(arm, dict) and arm.get("seeds") for arm in self.arms)
         conflicts = {
             f"design={self.design}, which compares no two arms": self.design == "factorial",
@@ -177,9 +173,7 @@ class Experiment:
         if self.grid:
             return grid_arms(self.grid, [*self.base, *self.overrides])
         if self.search is not None:
-            raise ConfigError(
-                f"experiment {self.name!r} is a search, whose arms are not known before; run it: harness run experiment={self.name}"
-            )
+            raise ConfigError(f"{self.name!r} is a search, whose arms follow: harness run experiment={self.name}")
         return design_arms(self.design, self.base, self.crossing, self.together, common)
 
     @property
@@ -265,9 +259,7 @@ class Looks(Checked, key="experiment.seeds"):
         super().__post_init__()
         if self.looks is None:
             if self.most < self.start:
-                raise ConfigError(
-                    f"experiment.seeds.most={self.most} is below experiment.seeds.start={self.start}: no look would take place"
-                )
+                raise ConfigError(f"experiment.seeds.most={self.most} is below experiment.seeds.start={self.start}")
             self.looks = sorted({*range(self.start, self.most, self.step), self.most})
         check_numbers(self.looks)
 
@@ -289,9 +281,7 @@ def check_numbers(looks: Sequence[int]) -> None:
     """Raises `ConfigError` unless the first look has at least two seeds and each has more than the one before."""
     if not looks or looks[0] < 2:
         first = looks[0] if looks else 0
-        raise ConfigError(
-            f"experiment.seeds: the first look is at {first} seeds; it needs at least 2 (start), one seed has no spread"
-        )
+        raise ConfigError(f"experiment.seeds: the first look is at {first} seeds; it needs at least 2 (start)")
     for before, after in pairwise(looks):
         if after <= before:
             raise ConfigError(f"experiment.seeds: looks must increase, but {after} seeds follow {before}")
@@ -325,15 +315,10 @@ def check_metrics(names: Sequence[str], margin: float | Mapping[str, float] | No
     if not isinstance(margin, Mapping):
         if len(names) > 1:
             example = ", ".join(f"{name}: {margin:g}" for name in names)
-            raise ConfigError(
-                f"experiment.margin={margin:g} with {len(names)} metrics has no unit; say it for each: {{{example}}}"
-            )
+            raise ConfigError(f"experiment.margin={margin:g} needs a unit, since metrics are several: {{{example}}}")
         margin = {names[0]: margin}
     for name, size in margin.items():
         if name not in units:
             raise ConfigError(f"experiment.margin: {name!r} is not asked about{nearest(name, list(units))}")
         if not 0 < size < math.inf:
-            raise ConfigError(
-                f"experiment.margin={size:g} must be above zero: the {units[name]} of {name} that do not matter; leave it out to call "
-                "nothing equivalent"
-            )
+            raise ConfigError(f"experiment.margin={size:g} must be above zero ({units[name]} of {name}), or left out")

@@ -40,9 +40,7 @@ def design_arms(
     """
     if design == "arms":
         choices = ", ".join(name for name in DESIGNS if name != "arms")
-        raise ConfigError(
-            f"experiment.design=arms needs experiment.arms; for experiment.patches choose one of: {choices}"
-        )
+        raise ConfigError(f"experiment.design=arms needs experiment.arms; for patches choose one of: {choices}")
     if not crossing.factors:
         raise ConfigError(f"experiment.design={design} needs experiment.patches")
     together = together or {}
@@ -68,9 +66,7 @@ def _subsets(design: str, patches: tuple[str, ...], crossing: Crossing) -> dict[
     if design == "factorial":
         count = math.prod(map(len, crossing.factors.values()))
         if count > MOST_ARMS:
-            raise ConfigError(
-                f"experiment.design=factorial has {count} arms here; take out patches or levels: at most {MOST_ARMS}"
-            )
+            raise ConfigError(f"experiment.design=factorial has {count} arms, more than {MOST_ARMS}: take out patches")
         return {tuple(level for level in cell if level != NONE): None for cell in crossing.cells}
     sizes = range(1, len(patches) + 1)
     base: dict[tuple[str, ...], str | None] = {(): None}
@@ -98,9 +94,7 @@ def check_factors(crossing: Crossing) -> None:
     for name, levels in crossing.factors.items():
         where = f"experiment.factors.{name}={list(levels)}"
         if len(levels) < 2 or NONE in levels[1:]:
-            raise ConfigError(
-                f"{where}: a factor has two levels or more; {NONE} is the base without a patch, and comes first"
-            )
+            raise ConfigError(f"{where}: a factor has two levels or more, and {NONE} (the base) comes first")
         for level in levels:
             if level in factor_of_level and level != NONE:
                 raise ConfigError(f"{where}: {level!r} is a level of {factor_of_level[level]!r} already")
@@ -116,8 +110,7 @@ def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[s
         for level in changes[-1].keys() - {NONE}:
             if keys := _overridden_keys(level, base):
                 raise ConfigError(
-                    f"{', '.join(keys)}: patch {level!r} writes it, and so does an override of all arms, which wins; take it out of "
-                    "experiment.base, experiment.overrides or the command line, or out of the patch"
+                    f"{', '.join(keys)}: an override of all arms writes what patch {level!r} writes; leave one out"
                 )
         _check_levels(name, changes[-1])
     factors = itertools.combinations([levels.items() for levels in changes], 2)
@@ -126,8 +119,8 @@ def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[s
         shared_keys = ours.keys() & theirs.keys()
         if shared_keys and not any({first, second} <= set(parts) for parts in together.values()):
             raise ConfigError(
-                f"patches {first!r} and {second!r} both write {', '.join(sorted(shared_keys))}; the order would decide: keep one of "
-                "them, or write the combination as a patch of its own and name it in experiment.together"
+                f"patches {first!r} and {second!r} both write {', '.join(sorted(shared_keys))}; keep one of them, or name a patch for both "
+                "in experiment.together"
             )
 
 

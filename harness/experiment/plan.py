@@ -345,10 +345,7 @@ class Plan:
 
         These are published numbers, and the looks at which its own benchmark decided how many seeds run.
         """
-        notes = [
-            f"The experiment is about {self.benchmark}: what is said here of {benchmark} was not declared, and holds together on "
-            f"{benchmark} alone."
-        ]
+        notes = [f"The experiment is about {self.benchmark}: what is said of {benchmark} here was not declared."]
         if self.looks:
             notes.append(f"{self.benchmark} decided how many seeds ran, and these intervals do not allow for that.")
         return replace(

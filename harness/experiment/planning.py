@@ -83,9 +83,7 @@ def _refuse_other_places(arms: Sequence[PlannedArm]) -> None:
         values = {getattr(arm.config.runtime, key): arm.name for arm in reversed(arms)}
         if len(values) > 1:
             arms_of_values = ", ".join(f"{value} in {name}" for value, name in reversed(values.items()))
-            raise ConfigError(
-                f"runtime.{key} differs between arms ({arms_of_values}); a command has one: give it to all arms"
-            )
+            raise ConfigError(f"runtime.{key} differs between arms ({arms_of_values}); give it to all arms")
 
 
 def planned_arm(
@@ -187,9 +185,8 @@ def matched(plan: Plan) -> Plan:
     # In a sequential design the budget is that of the first look, so that it stays the same whatever follows.
     seeds = plan.seeds[: plan.looks[0]] if plan.looks else tuple(reference.runs)
     reference = dataclasses.replace(reference, parent=None, runs={seed: reference.runs[seed] for seed in seeds})
-    part = Part(
-        f"match={plan.match}", f"the budget of the other arms, which is what {reference_name} spends", plan.name
-    )
+    sets = f"the budget of the other arms, which is what {reference_name} spends"
+    part = Part(f"match={plan.match}", sets, plan.name)
 
     def settle(store: ResultStore) -> Part | None:
         budget = mean_spending(store, reference.runs.values())
@@ -247,16 +244,11 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
     refuse_second_choice(overrides)
     sweeps = [item for item in parse_overrides(common_overrides(overrides)) if item.is_sweep_override()]
     if sweeps and sweeps[0].key_or_group != "seed":
-        raise ConfigError(
-            f"{sweeps[0].input_line}: an experiment takes one value for all its arms; to compare several give experiment.arms, or "
-            "experiment.grid"
-        )
+        raise ConfigError(f"{sweeps[0].input_line}: an experiment takes one value for all its arms (experiment.grid)")
     declared_lines = [item for item in lines if item.lstrip("+~").startswith(_OF_A_DECLARATION)]
     values = compose_values(declared_lines)
     if not isinstance(values.get("experiment"), dict):
-        raise ConfigError(
-            f"{selectors[0]} declares nothing: its file must begin with the line `# @package _global_` and declare it under `experiment:`"
-        )
+        raise ConfigError(f"{selectors[0]} declares nothing: its file needs `# @package _global_` and `experiment:`")
     experiment = load_dataclass(Experiment, with_looks(values["experiment"]), "experiment")
     _refuse_margin_of_another_metric(experiment, declared_lines)
     return experiment
@@ -301,8 +293,8 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
         refuse_too_few(experiment.metrics, arm.name, config)
         if experiment.match != "steps" and config.optimizer.decay != "none":
             raise ConfigError(
-                f"experiment.match={experiment.match} with optimizer.decay={config.optimizer.decay} of arm {arm.name!r}: the rate decays "
-                "over training.steps, and arms that end by a budget get other rates; set optimizer.decay=none or experiment.match=steps"
+                f"experiment.match={experiment.match} with optimizer.decay={config.optimizer.decay} of arm {arm.name!r}: budgets would "
+                "give arms other rates; set optimizer.decay=none or experiment.match=steps"
             )
         _refuse_circle(arm.name, {arm.name: arm.parent for arm in arms})
 
@@ -319,8 +311,7 @@ def _refuse_unshared_seeds(plan: Plan) -> None:
     for arm, reference in plan.comparisons if plan.paired else ():
         if set(plan.seeds_of(arm)).isdisjoint(plan.seeds_of(reference)):
             raise ConfigError(
-                f"experiment.arms: {arm.name!r} and {reference.name!r} share no seed, and experiment.paired=true compares shared seeds "
-                "alone; give both some, or set experiment.paired=false"
+                f"{arm.name!r} and {reference.name!r} share no seed; give them some, or experiment.paired=false"
             )
 
 
@@ -418,9 +409,7 @@ def spell_out(item: str) -> str:
     if item.startswith("match="):
         return f"++experiment.{item}"
     if match := re.fullmatch(r"\+*experiment\.seeds=(\d+)", item):
-        raise ConfigError(
-            f"{item}: say which seeds, 'experiment.seeds=[{match[1]}]' for the seed {match[1]} alone, 'experiment.seeds=[0,1,2]' for three"
-        )
+        raise ConfigError(f"{item}: say which seeds: 'experiment.seeds=[{match[1]}]', 'experiment.seeds=[0,1,2]'")
     item = re.sub(r"^(experiment\.seeds=)(\d+(?:,\d+)*)$", r"\1[\2]", item)
     # A documented field may be missing from the experiment's file: adding it is what the user means; typos are caught afterwards.
     return f"++{item}" if item.startswith("experiment.") else item
@@ -461,8 +450,7 @@ def refuse_too_few(names: Sequence[str], arm: str, config: RunConfig) -> None:
     for metric in asked_metrics(names):
         if isinstance(metric.parameter, int) and metric.parameter > samples:
             raise ConfigError(
-                f"experiment.metric={metric.name} needs {metric.parameter} samples a problem, and arm {arm!r} takes {samples}; set "
-                f"evaluation.samples_per_problem={metric.parameter}"
+                f"experiment.metric={metric.name} needs more than the {samples} samples a problem of arm {arm!r}"
             )
 
 
@@ -494,8 +482,7 @@ def multirun_declaration(overrides: Sequence[str]) -> dict[str, Any]:
     if invalid_keys:
         raise ConfigError(
             f"experiment.{invalid_keys[0]} is not for a multirun, whose jobs are its arms and seeds; it may say "
-            f"{', '.join(f'experiment.{key}' for key in sorted(_MULTIRUN_KEYS))}. Write -m algorithm=grpo,dr_grpo seed=0,1, or name an "
-            "experiment=NAME"
+            f"{', '.join(f'experiment.{key}' for key in sorted(_MULTIRUN_KEYS))}"
         )
     return values
 
@@ -522,8 +509,5 @@ def mean_spending(store: ResultStore, run_ids: Iterable[str]) -> float | None:
             return None
         totals.append(float((run.last_step() or {}).get("generated_tokens_total") or 0.0))
         if not totals[-1] > 0:
-            raise ConfigError(
-                f"experiment.match=tokens: the reference run {name} spent no tokens; it needs training.steps of 1 or more, or set "
-                "experiment.match_budget"
-            )
+            raise ConfigError(f"the reference run {name} spent no tokens: raise training.steps, or set match_budget")
     return sum(totals) / len(totals) if totals else None

@@ -67,9 +67,7 @@ def power_line(plan: Plan, store: ResultStore) -> str:
         return f"{head}; one {'base policy' if power.shares_bases else 'seed'} resolves nothing"
     difference = power.resolvable(sd)
     if difference > 1:
-        return (
-            f"{head}; {power.text} resolve nothing: a difference would have to be beyond the 100 points that there are"
-        )
+        return f"{head}; {power.text} resolve nothing: a difference would have to be beyond 100 points"
     family = f"together over {power.comparisons} comparisons" if power.comparisons > 1 else "one comparison"
     how = f"80 % power, 5 % level, {family}"
     return f"{head}; {power.text} resolve a difference of {100 * difference:.1f} points or more ({how})"
@@ -104,9 +102,7 @@ def half_width_lines(plan: Plan, sample_sd: float) -> list[str]:
         return []
     if not (samples := _evaluation_samples(plan)):
         key = f"evaluation.benchmarks.{plan.benchmark}.path"
-        return [
-            f"expected interval of a difference: unknown; problems are counted beforehand in a local file alone ({key})"
-        ]
+        return [f"expected interval of a difference: unknown; problems are counted in a local file alone ({key})"]
     sample_spread, power = sample_sd * math.sqrt(2 / samples), Power(plan)
     # Seeds beyond the base policies, where these are shared, add no replicate.
     alphas = {min(seeds, power.bases or seeds): alpha for seeds, alpha in power.levels.items()}

@@ -36,9 +36,7 @@ class Tune:
 
     def __post_init__(self) -> None:
         if not self.over:
-            raise ConfigError(
-                "experiment.tune.over={} tries nothing; say {KEY: [VALUES]}, such as {optimizer.learning_rate: [1e-4, 2e-4]}"
-            )
+            raise ConfigError("experiment.tune.over={} tries nothing; say {KEY: [VALUES]}")
         for key, values in self.over.items():
             if not isinstance(values, list) or len(values) < 2:
                 raise ConfigError(f"experiment.tune.over: {key} needs a list of at least two values to choose from")
@@ -73,23 +71,14 @@ def check_tune(tune: Tune, plan: Plan) -> None:
     """Raise `ConfigError` where trials would share seeds with the comparison, have no score, or write what an arm is."""
     seeds = {seed for arm in plan.arms for seed in arm.seeds} | {*plan.seeds}
     if shared := sorted(seeds & set(tune.seeds)):
-        raise ConfigError(
-            f"experiment.tune.seeds={tune.seeds}: the comparison has {shared[0]} too, and the scores that choose a value would judge it; "
-            "take others"
-        )
+        raise ConfigError(f"experiment.tune.seeds={tune.seeds}: the comparison has {shared[0]} too; take others")
     if plan.metrics[0] != plan.score:
-        raise ConfigError(
-            f"experiment.tune chooses by avg, and experiment.metric begins with {plan.metrics[0].name}; put avg first, or leave out tune"
-        )
+        raise ConfigError(f"experiment.tune chooses by avg, not by {plan.metrics[0].name}: put avg first, or drop tune")
     for arm in plan.arms:
         if key := next((key for key in tune.over if any(_key(item) == key for item in arm.overrides)), ""):
-            raise ConfigError(
-                f"experiment.tune.over: arm {arm.name!r} sets {key} itself, and tuning would replace it; leave it out of one of the two"
-            )
+            raise ConfigError(f"experiment.tune.over: arm {arm.name!r} sets {key} itself; leave it out of one")
         if not arm.config.evaluation.benchmarks:
-            raise ConfigError(
-                f"experiment.tune: arm {arm.name!r} evaluates no benchmark, so no score chooses among its trials"
-            )
+            raise ConfigError(f"experiment.tune: arm {arm.name!r} evaluates no benchmark, so no score chooses")
 
 
 def _key(override: str) -> str:
@@ -204,6 +193,6 @@ def _best(arm: str, means: Mapping[Point, float | None], tune: Tune, experiment:
     known = {point: mean for point, mean in means.items() if mean is not None}
     if not known:
         raise ConfigError(
-            f"experiment.tune: arm {arm!r} finished at none of its {tune.words}; `harness status experiment={experiment}` says why"
+            f"experiment.tune: {arm!r} finished at none of its {tune.words}: harness status {experiment=!s}"
         )
     return max(known, key=lambda point: known[point])

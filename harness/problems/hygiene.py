@@ -111,28 +111,24 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
     if faulty := [p for p in benchmark.problems if p.gold in refused_golds and not is_no_answer(p.gold)]:
         texts.append(f"{len(faulty)} of {len(benchmark.problems)} golds cannot be read: {_golds(faulty)}")
     if no_answers:
-        texts.append(
-            f"{len(no_answers)} of {len(benchmark.problems)} golds are no answers: {_golds(no_answers)}; leave these problems out"
-        )
+        texts.append(f"{len(no_answers)} of {len(benchmark.problems)} golds are no answers: {_golds(no_answers)}")
     probes = verifier.probe_golds(golds)
     text_only = [p for p in benchmark.problems if p.gold not in refused_golds and probes.get(p.gold) == [OWN_TEXT]]
     gold, share = commonest_gold(benchmark.problems)
     if share is not None and any(problem.chance is None for problem in benchmark.problems):
         texts.append(
-            f"{share:.0%} of the golds are {gold[:40]!r}: guessing it earns as much; give each problem its `chance`, or more answers"
+            f"{share:.0%} of the golds are {gold[:40]!r}, which guessing earns; give each problem its `chance`"
         )
     if text_only:
         texts.append(
-            f"{len(text_only)} of {len(benchmark.problems)} golds can be met by their own text only: {_golds(text_only)}; give the value "
-            "alone, or leave them out"
+            f"{len(text_only)} of {len(benchmark.problems)} golds can be met by their own text only: {_golds(text_only)}; give the value"
         )
     if misreads := [p for p in benchmark.problems if probes.get(p.gold) and probes[p.gold] != [OWN_TEXT]]:
         examples = _golds(misreads, lambda p: f" {' and '.join(probes[p.gold])}")
         texts.append(f"{len(misreads)} of {len(benchmark.problems)} golds are not what they say: {examples}")
     if open_golds := [p for p in benchmark.problems if p.gold not in refused_golds and verifier.leaves_open(p.gold)]:
         texts.append(
-            f"{len(open_golds)} of {len(benchmark.problems)} golds leave something to work out: {_golds(open_golds)}; "
-            "an answer counts when it leaves little more"
+            f"{len(open_golds)} of {len(benchmark.problems)} golds leave something to work out: {_golds(open_golds)}"
         )
     return [DataFault(name, "gold", text) for text in texts]
 

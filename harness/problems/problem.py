@@ -157,10 +157,7 @@ def template(name: str) -> Template:
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUGE_EXPONENT = re.compile(r"[eE][+-]?\d{4,}")  # as a fraction it would fill the memory
 _EXAMPLES = 5
-_LOCAL = (
-    "give a local JSONL file: task.path=FILE for training problems, evaluation.benchmarks.NAME.path=FILE for a benchmark "
-    "(`harness evaluate`: data.path=DIR)"
-)
+_LOCAL = "give a local JSONL file: task.path=FILE, evaluation.benchmarks.NAME.path=FILE or data.path=DIR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,22 +289,19 @@ def read_hub(source: str, subset: str | None, split: str, revision: str | None) 
     """Return the rows of one split at one commit, through the optional package `datasets`. Raises `ConfigError`."""
     if revision is None or _COMMIT.fullmatch(revision) is None:
         raise ConfigError(
-            f"the data of {source} is not pinned (revision={revision!r}): set revision= to a commit of 40 hexadecimal digits, "
-            f"or {_LOCAL}"
+            f"the data of {source} is not pinned: revision={revision!r} is no commit of 40 digits; or {_LOCAL}"
         )
     try:
         import datasets
     except ImportError as error:
-        raise ConfigError(
-            f"reading {source} from the Hub needs the package `datasets` (pip install -e '.[data]'); or {_LOCAL}"
-        ) from error
+        raise ConfigError(f"reading {source} from the Hub needs pip install -e '.[data]'; or {_LOCAL}") from error
     try:
         rows: Iterable[dict[str, Any]] = datasets.load_dataset(source, subset, split=split, revision=revision)
     except (OSError, ValueError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ConfigError(
-            f"cannot load {source} ({subset or 'default'}, {split}) at {revision[:12]} from the Hub: {first}. "
-            f"Where that commit is gone, set revision= to one that the Hub lists; without network, {_LOCAL}"
+            f"cannot load {source} ({subset or 'default'}, {split}) at {revision[:12]} from the Hub: {first}. Set revision= to another; "
+            f"without network, {_LOCAL}"
         ) from error
     return iter(rows)
 

@@ -168,10 +168,7 @@ def check_request(
         raise ValueError("a prompt has no tokens; every request needs at least one")
     longest = max(map(len, prompts), default=0)
     if positions is not None and longest + params.max_response_tokens > positions:
-        raise ValueError(
-            f"prompt ({longest} tokens) + max_response_tokens ({params.max_response_tokens}) exceed the model's "
-            f"{positions} positions; lower sampling.max_response_tokens or evaluation.caps"
-        )
+        raise ValueError(f"{longest + params.max_response_tokens} tokens exceed the model's {positions} positions")
 
 
 def ragged_index(starts_M: torch.Tensor, lengths_M: torch.Tensor) -> torch.Tensor:
@@ -188,6 +185,7 @@ def position_in_response(lengths_R: torch.Tensor) -> torch.Tensor:
 
 # Some chat templates write the current day into the prompt; a run that goes on tomorrow, or is repeated, would ask something else. This is
 # the day that Llama 3.2's own template falls back to; templates that know no `date_string` ask the function.
+_BASE_TEMPLATES = "a template for base models: plain, boxed_completion, qwen_math or r1"
 _DAY = date(2024, 7, 26)
 _SAME_DAY = {"date_string": _DAY.strftime("%d %b %Y"), "strftime_now": _DAY.strftime}
 _SPECIAL = re.compile(r"<\|[^<|>\s]{1,40}\|>")
@@ -200,8 +198,7 @@ def prompt_tokens(tokenizer: Any, benchmark: Benchmark) -> list[list[int]]:
         return [_text_tokens(tokenizer, problem.prompt) for problem in benchmark.problems]
     if not getattr(tokenizer, "chat_template", None):
         raise ConfigError(
-            f"benchmark {benchmark.name} asks in chat turns, but this tokenizer has no chat template; "
-            "choose a template for base models: plain, boxed_completion, qwen_math or r1"
+            f"benchmark {benchmark.name} asks in chat turns, but this tokenizer has no chat template; choose {_BASE_TEMPLATES}"
         )
     longest = max((problem.prompt for problem in benchmark.problems), key=len, default="")
     _require_ending_template(tokenizer, longest, benchmark.system)
@@ -224,9 +221,7 @@ def prompt_texts(tokenizer: Any, benchmark: Benchmark, **settings: bool) -> tupl
         candidates = (text, f"{prefix}{text}", text.removeprefix(tokenizer.bos_token or ""))
         match = next((candidate for candidate in candidates if tokens(candidate, **settings) == ids), None)
         if match is None:
-            raise ConfigError(
-                f"{benchmark.name}: this tokenizer makes other tokens of problem {problem.id}'s prompt; choose another template for task="
-            )
+            raise ConfigError(f"{benchmark.name}: this tokenizer makes other tokens of the prompt of {problem.id}")
         texts.append(match)
     return texts, max(map(len, prompts), default=0)
 
@@ -242,7 +237,7 @@ def chat_text(tokenizer: Any, prompt: str, system: str = "") -> str:
     except Exception as error:  # whatever the template does
         raise ConfigError(
             f"the tokenizer's chat template fails on {' and '.join(turn['role'] for turn in turns)} turns ({error}); mend it, leave out "
-            "the system turn, or choose a template for base models: plain, boxed_completion, qwen_math or r1"
+            f"the system turn, or choose {_BASE_TEMPLATES}"
         ) from error
 
 
@@ -267,9 +262,8 @@ def _require_ending_template(tokenizer: Any, prompt: str, system: str) -> None:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     if state != (child, 0):
-        what = (
-            "takes more memory than a prompt can" if state[0] else f"does not end within {_TEMPLATE_SECONDS:g} seconds"
-        )
+        limit = f"does not end within {_TEMPLATE_SECONDS:g} seconds"
+        what = "takes more memory than a prompt can" if state[0] else limit
         raise ConfigError(f"the tokenizer's chat template {what}; choose a template for base models, or another model")
 
 
@@ -301,9 +295,7 @@ def _require_marks(tokenizer: Any, benchmark: Benchmark, texts: Sequence[str]) -
     for mark in sorted({mark for text in texts for mark in _SPECIAL.findall(text)}):
         pieces = tokenizer(mark, add_special_tokens=False)["input_ids"]
         if len(pieces) != 1 or pieces[0] == getattr(tokenizer, "unk_token_id", None):
-            raise ConfigError(
-                f"benchmark {benchmark.name}: its template uses {mark}, which this tokenizer has no token for; choose another template"
-            )
+            raise ConfigError(f"{benchmark.name}: its template uses {mark}, which this tokenizer has no token for")
 
 
 def stop_tokens(tokenizer: Any, folder: Path) -> tuple[int, ...]:

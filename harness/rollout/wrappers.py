@@ -132,8 +132,8 @@ class WeightSync:
             if gap <= tolerance:
                 return gap
         raise EngineMismatch(
-            f"after a weight update the engine's log-probabilities differ from the trainer's by {gap:.3g} nats a token on average (at most "
-            f"{tolerance:g} is rounding). Try engine=native or engine=transformers"
+            f"the engine's log-probabilities differ from the trainer's by {gap:.3g} nats a token on average (rounding: {tolerance:g}). Try "
+            "engine=native or engine=transformers"
         )
 
     @torch.no_grad()

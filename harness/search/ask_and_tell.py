@@ -43,8 +43,7 @@ class Search:
         self.settings = settings = load_dataclass(SearchSettings, experiment.search, "experiment.search")
         if experiment.match != "steps":
             raise ConfigError(
-                f"experiment.match={experiment.match} holds for arms, not for the trials of a search; leave it out, or give every "
-                "trial a budget: training.generated_tokens="
+                f"experiment.match={experiment.match} holds for arms; set training.generated_tokens= instead"
             )
         self.parameters = parse_space(settings.space)
         self._distributions = {item.key: item.distribution for item in self.parameters}
@@ -68,13 +67,9 @@ class Search:
         keys = {parameter.key.lstrip("+") for parameter in self.parameters}
         for item in parse_overrides(self.fixed_overrides):
             if item.key_or_group in keys:
-                raise ConfigError(
-                    f"{item.input_line}: {item.key_or_group} is searched, so a fixed value has no effect; leave one of the two out"
-                )
+                raise ConfigError(f"{item.input_line}: the key is searched, so a fixed value has no effect")
         if not all(arm["name"].startswith(_TRIAL) for arm in self._stored_arms()):
-            raise ConfigError(
-                f"experiment.name={self.experiment.name} is another experiment of the store; choose another"
-            )
+            raise ConfigError(f"experiment.name={self.experiment.name} is another experiment's; choose another")
 
     def _stored_arms(self) -> list[dict[str, Any]]:
         name, store = self.experiment.name, self.store
@@ -200,8 +195,8 @@ class Search:
                 arm = None
             if arm is None or arm.arm_id != stored["arm_id"]:
                 raise ConfigError(
-                    f"the search {self.experiment.name} was begun with another declaration: {stored['name']} is no trial of this one, and "
-                    "trials of both could not be compared. Give this search another experiment.name"
+                    f"the search {self.experiment.name} was begun with another declaration: {stored['name']} is no trial of this; choose "
+                    "another experiment.name"
                 )
             self.study.enqueue_trial(params)
             self.study.ask(self._distributions)

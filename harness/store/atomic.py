@@ -138,9 +138,8 @@ def write_errors(path: Path) -> Iterator[None]:
         if error.errno in FULL:
             raise StoreFull(f"no space left writing {path} ({error.strerror}); {_ROOM}") from error
         if error.errno in _READ_ONLY | _NO_PLACE:
-            raise StoreReadOnly(
-                f"cannot write {path} ({error.strerror}); make it writable, or name another place (runtime.results, out=)"
-            ) from error
+            place = "name another place (runtime.results, out=)"
+            raise StoreReadOnly(f"cannot write {path} ({error.strerror}); {place}") from error
         raise
     except Exception as error:
         # A library may end in an error of its own where it closes a file whose write has failed.

@@ -207,10 +207,7 @@ def check_version(version: object, newest_version: int, path: Path) -> None:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise SchemaMismatch(f"{path} has no schema_version; it was not written by this harness: move it away")
     if version > newest_version:
-        raise SchemaMismatch(
-            f"{path} was written by a newer version of the harness (schema {version}, this one reads up to "
-            f"{newest_version}); upgrade rlvr-harness, or use another runtime.results"
-        )
+        raise SchemaMismatch(f"{path} was written by a newer version of the harness (schema {version}); upgrade")
 
 
 def check_manifest(manifest: Mapping[str, Any], run_id: str, path: Path) -> None:
@@ -225,9 +222,7 @@ def check_manifest(manifest: Mapping[str, Any], run_id: str, path: Path) -> None
         if key not in manifest:
             raise SchemaMismatch(f"{path} has no {key}; move the run's directory away to run this run again")
         if not isinstance(manifest[key], kind) or isinstance(manifest[key], bool):
-            raise SchemaMismatch(
-                f"{path} has {key} {repr(manifest[key])[:80]}, which is not {_JSON_NAMES[kind]}; move the run's directory away to run this "
-                "run again"
-            )
+            value = repr(manifest[key])[:80]
+            raise SchemaMismatch(f"{path} has {key} {value}, which is not {_JSON_NAMES[kind]}; move its folder away")
     if not all(isinstance(attempt, dict) for attempt in manifest["attempts"]):
         raise SchemaMismatch(f"{path} has attempts that are no objects; move the run's directory away to run it again")

@@ -121,9 +121,7 @@ def _read_lock(path: Path) -> tuple[bool, Holder]:
     except FileNotFoundError:
         return False, Holder(None, None)
     except PermissionError as error:
-        raise StoreError(
-            f"{path} is the lock of {_owner(path)}, who alone may say what holds it; leave it to them"
-        ) from error
+        raise StoreError(f"{path} is the lock of {_owner(path)}, who alone may say what holds it") from error
     try:
         return _is_locked(descriptor), _read_holder(descriptor)
     finally:
@@ -158,10 +156,7 @@ def _try_lock(path: Path, descriptor: int) -> bool:
         if error.errno in _BUSY:
             return False
         if error.errno in _UNSUPPORTED:
-            raise LocksUnsupported(
-                f"{path}: this file system has no file locks ({error.strerror}); set runtime.results "
-                "to a local disk or mount the share with locking"
-            ) from error
+            raise LocksUnsupported(f"{path}: no file locks here ({error.strerror}); set runtime.results") from error
         raise
     return True
 

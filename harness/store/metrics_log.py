@@ -62,10 +62,7 @@ def read_steps(path: Path) -> pd.DataFrame:
         if row is None:
             if number == len(lines):
                 break
-            raise TornFile(
-                f"{path}:{number}: not a JSON object with an integer step; delete this line if you can "
-                "lose the step, or delete the run directory to run it again"
-            )
+            raise TornFile(f"{path}:{number}: no JSON object with an integer step; delete this line or the folder")
         rows[row["step"]] = row
     sorted_rows = [rows[step] for step in sorted(rows)]
     columns: dict[str, Any] = {}
@@ -138,9 +135,7 @@ def _require_column(path: Path, name: str, values: Sequence[Any]) -> None:
     numbers = all(isinstance(value, int | float) and abs(value) < 2**63 for value in values)
     texts = all(isinstance(value, str) and not re.search("[\ud800-\udfff]", value) for value in values)
     if not name.isprintable() or not (numbers or texts):
-        raise SchemaMismatch(
-            f"{path}: column {name[:80]!r} is neither numbers nor text; delete it from the lines that have it"
-        )
+        raise SchemaMismatch(f"{path}: column {name[:80]!r} is neither numbers nor text; delete it from its lines")
 
 
 def _last_lines(descriptor: int) -> list[bytes]:

@@ -145,9 +145,7 @@ def read_plan(path: Path) -> dict[str, Any] | None:
     if plan.pop(CHECKSUM, digest) != digest:
         raise TornFile(f"{path} is not what was written; put it back, or delete it and run the experiment again")
     if not _has_arms(plan):
-        raise TornFile(
-            f"{path} names no arms with the ids of their runs by seed; delete it, then run the experiment again"
-        )
+        raise TornFile(f"{path} names no arms with run ids by seed; delete it, then run the experiment again")
     return plan
 
 

@@ -159,9 +159,7 @@ class RunDir:
         """Say that a run has lost its manifest; nothing where it has one, or nothing is computed in it."""
         if self.exists() or not self.path.is_dir() or self.unfinished_start():
             return ""
-        return (
-            f"{self.path} has no {layout.MANIFEST}, yet more than a start (foreign, or its manifest is gone); ignored"
-        )
+        return f"{self.path} has no {layout.MANIFEST}, yet more than a start; ignored"
 
     def forget_start(self) -> None:
         """Delete an unfinished start of a dead supervisor, and nothing else. Only the holder of `lock()` may call this."""
@@ -267,10 +265,7 @@ class RunDir:
             raise StoreError(f"{self.path} was never evaluated on {benchmark}")
         due_step = int(last["step"]) if last and self.status == "finished" else 0
         if steps[-1] < due_step:
-            raise StoreError(
-                f"{self.path} lacks its evaluation of step {due_step} on {benchmark}; put it back, or name another step: {self.run_id}@"
-                f"{steps[-1]}"
-            )
+            raise StoreError(f"{self.path} lacks its evaluation of step {due_step} on {benchmark}; name @{steps[-1]}")
         return steps[-1]
 
     def benchmarks(self) -> list[str]:

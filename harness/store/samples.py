@@ -81,9 +81,7 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
             ) from error
         versions.add(metadata.get("benchmark_version", ""))
     if len(versions) > 1:
-        raise SchemaMismatch(
-            f"{directory} mixes benchmark versions {', '.join(sorted(versions))}; delete the parts of the old version"
-        )
+        raise SchemaMismatch(f"{directory} mixes benchmark versions {', '.join(sorted(versions))}; delete old parts")
     table = pa.concat_tables(tables)
     if len(paths) > 1:
         keys = table.select(SAMPLE_KEY)

@@ -103,7 +103,7 @@ def out_of_memory(config: RunConfig, run: RunDir) -> MemoryError:
     shards = config.backend.kind != "trl"  # whose processes hold a copy each
     return MemoryError(
         f"an update does not fit into memory with runtime.micro_batch_tokens={size}; the next attempt takes half. Instead set "
-        f"runtime.gradient_checkpointing=true, or train with model.lora.rank{', or use more GPUs (runtime.gpus_per_run)' * shards}"
+        f"runtime.gradient_checkpointing=true, or model.lora.rank{', or use more GPUs (runtime.gpus_per_run)' * shards}"
     )
 
 

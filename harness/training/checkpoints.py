@@ -85,7 +85,7 @@ class Checkpoints:
         whole, shards, native = folder / WHOLE, folder / SHARDS, isinstance(self.policy, NativePolicy)
         if native == (whole.exists() or shards.exists()):
             raise ConfigError(
-                f"{folder} was written by the {'transformers' if native else 'native'} policy; resume with the runtime.ranks, device and "
+                f"{folder} is of the {'transformers' if native else 'native'} policy; resume with the runtime.ranks, device and "
                 "gradient_checkpointing that it had"
             )
         if shards.exists():

@@ -250,9 +250,7 @@ def require_tokens_left(parts: RunParts) -> None:
     """Refuse a budget of tokens that measuring pass rates has spent: the run would end as if it had been trained."""
     spent, limit = parts.progress.generated_tokens, parts.config.training.generated_tokens
     if limit is not None and spent >= limit:
-        raise ConfigError(
-            f"algorithm.curriculum took {spent} tokens to measure pass rates, and training.generated_tokens={limit} leaves none: raise it"
-        )
+        raise ConfigError(f"the curriculum took {spent} of training.generated_tokens={limit} and leaves none: raise it")
 
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:

@@ -35,10 +35,7 @@ def open_policy(
         kernel = linear_kernel if settings.precision == "float32" else settings.precision
         return NativePolicy.load(folder, kernel, shares_prompts=True, head_kernel=linear_kernel)
     elif settings.precision == "mixed":
-        raise ConfigError(
-            "model.precision=mixed is for a Llama, Qwen2 or Qwen3 model on one CPU rank, without adapters or gradient checkpointing; "
-            "use model.precision=bfloat16 or float32"
-        )
+        raise ConfigError("model.precision=mixed is for Llama, Qwen2 and Qwen3 on a CPU; use bfloat16 or float32")
     from harness.model.transformers_policy import TransformersPolicy
 
     return TransformersPolicy.load(folder, settings, config.runtime)

@@ -129,5 +129,5 @@ class RunParts(TaskParts):
         if positions is not None and longest + cap > positions:
             raise ConfigError(
                 f"the prompt of training problem {problem} has {longest} tokens; with sampling.max_response_tokens={cap} it exceeds the "
-                f"{positions} positions of this model and engine; lower the one, or leave such problems out"
+                f"{positions} positions of this model and engine"
             )

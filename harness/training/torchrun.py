@@ -54,13 +54,9 @@ def refused_places(runtime: RuntimeConfig) -> Iterator[str]:
                 f"runtime.device=cuda, or set runtime.{name}=1"
             )
     if runtime.device == "cuda" and runtime.ranks > runtime.gpus_per_run:
-        yield (
-            f"runtime.ranks={runtime.ranks} with runtime.gpus_per_run={runtime.gpus_per_run}: a GPU takes one process; leave it 0"
-        )
+        yield f"runtime.ranks={runtime.ranks} with runtime.gpus_per_run={runtime.gpus_per_run}: a GPU takes one process"
     if runtime.nodes > 1:
-        yield (
-            f"runtime.nodes={runtime.nodes}: this backend trains a run on one node; set runtime.nodes=1, or use backend=verl"
-        )
+        yield f"runtime.nodes={runtime.nodes}: this backend trains a run on one node; use backend=verl for more"
 
 
 def train_on_ranks(runtime: RuntimeConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
@@ -81,10 +77,7 @@ def train_on_ranks(runtime: RuntimeConfig, run: RunDir, stop: Callable[[], bool]
     if (folder / RESULT).exists():  # all ranks were done: a process that dies after that undoes nothing
         return bool(json.loads((folder / RESULT).read_text())["complete"])
     if not (folder / ERROR).exists():
-        text = (
-            f"torchrun ended with code {child.code} and no rank recorded an error: one was killed (often for memory); torchrun's "
-            "report above names it and the signal"
-        )
+        text = f"torchrun ended with code {child.code}: a rank was killed (often for memory); its report above names it"
         record_error(folder, RankFailed(), text)  # raises StoreFull where a full disk kept the ranks from it
     error = json.loads((folder / ERROR).read_text())
     raise _KINDS[error["kind"]](error["text"])

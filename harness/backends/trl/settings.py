@@ -122,10 +122,7 @@ def absent_packages(config: RunConfig) -> list[str]:
     if find_spec("trl") is None or not version("trl").startswith(f"{_RELEASE}."):
         reasons.append(f"backend=trl needs the package trl, release {_RELEASE}: pip install -e '.[trl]'")
     if backend.sampler != "transformers" and find_spec("vllm") is None:
-        reasons.append(
-            f"backend.sampler={backend.sampler} needs the package vllm, which is not installed here: pip install -e '.[vllm]', or set "
-            "backend.sampler=transformers"
-        )
+        reasons.append(f"backend.sampler={backend.sampler} needs the package vllm: pip install -e '.[vllm]'")
     return reasons
 
 

@@ -149,8 +149,7 @@ class MetricsImport:
             row |= ledger_columns(self._ledger.step(step), algorithm)
         else:
             sys.stderr.write(
-                f"{WARNING}step {step}: {len(self._ledger.step(step))} graded responses are in {self._place.ledger}, which is not whole "
-                "groups of all prompts; rewards, accuracy, lengths and tokens of this step are left out\n"
+                f"{WARNING}step {step}: {self._place.ledger} lacks graded responses; rewards, accuracy, lengths and tokens are left out\n"
             )
         self._ledger.forget(step)
         self._tokens += int(row.get("generated_tokens") or 0)

@@ -35,8 +35,7 @@ _PLUGIN = Path(__file__).with_name("reward_plugin.py")
 _ROOT = Path(__file__).resolve().parents[3]
 # verl 0.9.1: workers/rollout/vllm_rollout/vllm_async_server.py sets the seed; docs/advance/determinism.md asks for the trainer.
 _NO_DETERMINISM = (
-    "verl's full determinism gives all requests of a sampler one seed, so that responses to one prompt repeat each other, and holds with "
-    "its former trainer alone (trainer.use_v1=false); leave it out"
+    "verl's full determinism gives all requests of a sampler one seed: responses repeat each other; leave it out"
 )
 _EPOCHS = 1_000_000  # never the end: trainer.total_training_steps is
 DATA_VERSION = 1

@@ -68,8 +68,7 @@ def absent_programs(config: RunConfig) -> list[str]:
     runtime, reasons = config.runtime, []
     if runtime.nodes > 1 and runtime.verl.ray_address is None:
         reasons.append(
-            f"runtime.nodes={runtime.nodes}: a Ray that verl starts has this node only; start Ray on all nodes (`ray start`) and set "
-            "runtime.verl.ray_address=auto"
+            f"runtime.nodes={runtime.nodes}: start Ray on all nodes (`ray start`) and set runtime.verl.ray_address=auto"
         )
     try:
         interpreter(runtime.verl)

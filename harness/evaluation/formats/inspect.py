@@ -40,9 +40,7 @@ def read(path: Path) -> Foreign:
     except ConfigError:  # it is one, and its compression is named
         raise
     except _UNREADABLE as error:
-        raise ConfigError(
-            f"{path} is no Inspect log that can be read ({error!r}); `inspect log convert --to json` writes one"
-        ) from error
+        raise ConfigError(f"{path} is no Inspect log ({error!r}); try `inspect log convert --to json`") from error
     for row in samples:
         refuse_half_characters(row, f"{path}: sample {row['problem_id']!r}")
     if not samples:
@@ -72,9 +70,7 @@ def _read_by_library(path: Path) -> dict[str, Any]:
     try:
         from inspect_ai.log import read_eval_log
     except ImportError as error:
-        raise ConfigError(
-            f"{path} is compressed by zstd, which its own library reads: pip install inspect-ai, or `inspect log convert --to json`"
-        ) from error
+        raise ConfigError(f"{path} is compressed by zstd: pip install inspect-ai, or `inspect log convert`") from error
     return dict(read_eval_log(str(path)).model_dump(mode="json"))
 
 

@@ -58,9 +58,7 @@ def _texts(row: Mapping[str, Any]) -> list[str]:
     requests = row["resps"]
     texts = requests[0] if isinstance(requests, list) and len(requests) == 1 else None
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        raise ValueError(
-            "the task scores choices by their likelihood, or resps is no list of one list of texts; there is no text to grade"
-        )
+        raise ValueError("the task scores choices by their likelihood; there is no text to grade")
     return texts
 
 

@@ -48,9 +48,7 @@ def _samples(row: dict[str, Any], where: str) -> Iterator[Sample]:
     problem = None if row.get("problem") is None else str(row["problem"])
     for response, label, reason, count in zip(responses, *columns, strict=True):
         if response is not None and reason not in ("stop", "length"):
-            raise ConfigError(
-                f"{where}: finish_reasons has {reason!r}; say stop (the response ended by itself) or length (the cap cut it)"
-            )
+            raise ConfigError(f"{where}: finish_reasons has {reason!r}; say stop or length (the cap cut it)")
         if (correct := verdict(label)) is None and label is not None:
             raise ConfigError(f"{where}: labels has {label!r}; say true or false (or 1 or 0; null for none)")
         yield sample(row["id"], gold, problem, response, label=correct, finish_reason=reason, tokens=count)

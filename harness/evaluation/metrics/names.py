@@ -315,10 +315,8 @@ def require_samples(samples_P: ArrayLike, n: int) -> None:
     samples = np.asarray(samples_P)
     odd = np.flatnonzero(samples != n)
     if len(odd):
-        raise UnevenSamples(
-            f"{len(odd)} of {len(samples)} problems do not have n={n} samples (first: problem {odd[0]} has "
-            f"{samples[odd[0]]}); generate the missing ones or record them as lost"
-        )
+        first = f"problem {odd[0]} has {samples[odd[0]]}"
+        raise UnevenSamples(f"{len(odd)} of {len(samples)} problems do not have n={n} samples (first: {first})")
 
 
 def pass_at_k(right_P: ArrayLike, n: int, k: int) -> Floats:

@@ -173,6 +173,4 @@ def _draw_question(draw: random.Random, kind: str, config: Config, problems: Con
             text = f"What is {question.expression}?"
         if is_held_out(text) == (config.split == "heldout") and text not in problems:
             return text, question
-    raise ConfigError(
-        f"plain_words has no {config.problems} distinct problems of kind {kind!r} with most={config.most}; lower `problems`, raise `most`"
-    )
+    raise ConfigError(f"plain_words has no {config.problems} distinct problems of kind {kind!r}: raise `most`")

@@ -58,7 +58,7 @@ class OfflineFilter(Curriculum):
         inside = (pass_rates >= config.min_pass_rate) & (pass_rates <= config.pass_rate)
         if not inside.any():
             raise ConfigError(
-                f"{self._bounds} keep no problem: pass rates are {pass_rates.min():.3f} to {pass_rates.max():.3f}; widen them"
+                f"{self._bounds} keep no problem: pass rates are {pass_rates.min():.3f} to {pass_rates.max():.3f}"
             )
         self.kept = np.flatnonzero(inside)
         self.walk = Uniform(len(self.kept), self.seed)
