@@ -239,8 +239,7 @@ def inert(key: str, config: RunConfig) -> bool:
         "advantage.lambda_policy": getattr(algorithm.advantage, "length_adaptive_alpha", None) is not None,
         "entropy_control.step": not controlled,
         "entropy_control.maximum": not controlled,
-        "advantage.whiten_over": scale
-        in ("none", "group_std", "others_std", "group_mean", "group_headroom", "nonzero_share"),
+        "advantage.whiten_over": scale in ("none", "group_std", "group_mean", "group_headroom", "nonzero_share"),
         "overlong.buffer_fraction": not overlong.punishes,
         "overlong.penalty": not overlong.punishes,
         "overlong.shape": not overlong.punishes,

@@ -16,7 +16,7 @@ import yaml
 
 from harness.configuration.compose import compose_run, config_directory, file_of, options, parse_overrides, sets_a_value
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import difference, flatten
+from harness.configuration.identity import difference
 from harness.configuration.registry import nearest
 from harness.experiment.plan import Arm
 from harness.statistics.attribution import NONE, Crossing
@@ -141,7 +141,7 @@ def _check_together(together: Mapping[str, Sequence[str]]) -> None:
 
 
 def _check_levels(name: str, changes: Mapping[str, Changes]) -> None:
-    """Raises `ConfigError` unless the levels of a factor are different configurations and write the same keys."""
+    """Raises `ConfigError` unless the levels of a factor are different configurations."""
     for first, second in itertools.combinations(changes, 2):
         if changes[first] == changes[second]:
             where = "patches" if name == second else f"factors.{name}"
@@ -150,20 +150,6 @@ def _check_levels(name: str, changes: Mapping[str, Changes]) -> None:
                 if first == NONE
                 else f"experiment.factors.{name}: {first!r} and {second!r} are one configuration; take one of them out"
             )
-        if first != NONE and (unmatched_keys := sorted(_written_keys(first) ^ _written_keys(second))):
-            raise ConfigError(
-                f"experiment.factors.{name}: of {first!r} and {second!r} only one writes {', '.join(unmatched_keys)}; write it in all "
-                "levels, or make it a factor of its own"
-            )
-
-
-def _written_keys(patch: str) -> set[str]:
-    """Return the keys that a patch's file writes; a member that it chooses is one key, with all that belongs to it."""
-    values = yaml.safe_load(file_of("patch", patch).read_text(encoding="utf-8")) or {}
-    items = (item for item in values.pop("defaults", ()) if isinstance(item, dict))
-    group_keys = [re.sub("^override *|/", ".", str(key)).strip(".") for item in items for key in item]
-    keys = {key for key in flatten(values) if not any(key.startswith(f"{group}.") for group in group_keys)}
-    return keys | set(group_keys)
 
 
 def _overridden_keys(patch: str, base: Sequence[str]) -> list[str]:

@@ -28,7 +28,6 @@ from harness.objective.objective import Objective
 from harness.objective.types import TokenCounts
 from harness.reward.shaping import reward_components, shaped_rewards
 
-WRONG = -(1 / 3) / math.sqrt(1 / 3)
 EXACT, LEFT_OUT = {"epsilon": 0.0}, {"baseline": "leave_one_out"}
 LOSER, RIGHT_OF_16 = [1.1] * 7 + [0.0], {right: [1.0] * right + [0.0] * (16 - right) for right in (1, 8, 15)}
 TOKENS = return_to_go.Config(ddof=0, epsilon=0.0)
@@ -44,12 +43,6 @@ ADVANTAGES: list[tuple[Advantage, list[float], list[int] | None, list[float]]] =
     # r_1 - mean(0, 0.5, 1) = 1 - 0.5: 4/3 of Dr.GRPO's
     (group.Config(scale="none", **LEFT_OUT), [1.0, 0.0, 0.5, 1.0], None, [0.5, 0 - 2.5 / 3, 0.5 - 2 / 3, 0.5]),
     (group.Config(scale="none"), [1.0, 0.0, 0.5, 1.0], None, [3 / 4 * 0.5, -3 / 4 * 2.5 / 3, -3 / 4 / 6, 3 / 4 * 0.5]),
-    # Fellows of the right one: 0, 0, 0, no deviation: 1 - 0. Of a wrong one: 1, 0, 0, mean 1/3, sample deviation sqrt(1/3)
-    (group.Config(scale="others_std", **EXACT, **LEFT_OUT), [1, 0, 0, 0], None, [1, WRONG, WRONG, WRONG]),
-    # Equal rewards whose mean is rounded, a dead group and a group of two divide nothing.
-    (group.Config(scale="others_std", **EXACT, **LEFT_OUT), [1.0] + [0.1] * 7, None, [0.9]),
-    (group.Config(scale="others_std", **EXACT, **LEFT_OUT), [1, 1, 1], None, [0, 0, 0]),
-    (group.Config(scale="others_std", **EXACT, **LEFT_OUT), [1, 0], None, [1, -1]),
     # 1 of 4 right: (1 - 1/4) / (1/4) = 3 and -1; all wrong: nothing
     (group.Config(scale="group_mean", **EXACT), [1, 0, 0, 0], None, [3, -1, -1, -1]),
     (group.Config(scale="group_mean", **EXACT), [0, 0, 0, 0], None, [0, 0, 0, 0]),

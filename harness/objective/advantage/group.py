@@ -20,7 +20,7 @@ from harness.objective.types import RolloutBatch, Tensor
 
 BASELINES = ("group_mean", "length_weighted", "leave_one_out", "none")
 SCALES = (
-    "group_std", "others_std", "group_mean", "group_headroom", "batch_std", "batch_reward_std", "batch_whiten", "nonzero_share", "none",
+    "group_std", "group_mean", "group_headroom", "batch_std", "batch_reward_std", "batch_whiten", "nonzero_share", "none",
 )  # fmt: skip
 
 
@@ -30,7 +30,7 @@ class Config(Advantage):
 
     Attributes:
         baseline: group_mean, length_weighted (that mean, weighted by response tokens), leave_one_out or none.
-        scale: group_std, others_std, group_mean, group_headroom, batch_std, batch_reward_std, batch_whiten, nonzero_share or none
+        scale: group_std, group_mean, group_headroom, batch_std, batch_reward_std, batch_whiten, nonzero_share or none
             (docs/objective/advantage.md says of what).
         ddof: 0 population or 1 sample standard deviation.
         epsilon: added to the standard deviation, or to the group's mean.
@@ -50,7 +50,7 @@ class Config(Advantage):
             return super().centring_fix()
         if (self.scale, self.whiten_over) == ("batch_whiten", "tokens"):
             return "algorithm.advantage.whiten_over=sequences"
-        return "algorithm.advantage.scale=group_std or none" if self.scale == "others_std" else ""
+        return ""
 
     def refusals(self, run: RunConfig) -> Iterator[str]:
         reward, overlong = run.algorithm.reward, run.algorithm.overlong
@@ -71,10 +71,6 @@ class Config(Advantage):
         advantages_PG = centre(returns, counted_PG, self.baseline, batch.lengths_PG.double())
         if self.scale == "group_std":
             advantages_PG = divide(advantages_PG, group_std(returns, counted_PG, self.ddof), self.epsilon)
-        elif self.scale == "others_std":
-            std = others_std(returns, counted_PG, self.ddof)
-            varies = std > 1e-12 * returns.abs().max()  # else rounding: 0.1 seven times has a mean of its own
-            advantages_PG = (advantages_PG / (std + self.epsilon)).where(varies, advantages_PG)
         elif self.scale in ("group_mean", "group_headroom"):
             mean = (returns * counted_PG).sum(1, keepdim=True) / counted_PG.sum(1, keepdim=True).clamp(min=1)
             best = returns.masked_fill(counted_PG == 0, float("-inf")).max(1, keepdim=True).values
@@ -126,15 +122,6 @@ def group_std(returns_PG: Tensor, counted_PG: Tensor, ddof: int) -> Tensor:
     number = counted_PG.sum(1, keepdim=True)
     mean = (returns_PG * counted_PG).sum(1, keepdim=True) / number.clamp(min=1)
     square = ((returns_PG - mean) ** 2 * counted_PG).sum(1, keepdim=True)
-    return (square / (number - ddof).clamp(min=1)).sqrt()
-
-
-def others_std(returns_PG: Tensor, counted_PG: Tensor, ddof: int) -> Tensor:
-    """Standard deviation of each counted return's fellows in its group, [P, G]; 0 where there are no more than `ddof`."""
-    fellows_PGG = counted_PG[:, None, :] - counted_PG.diag_embed()
-    number = fellows_PGG.sum(2)
-    mean = (fellows_PGG * returns_PG[:, None, :]).sum(2) / number.clamp(min=1)
-    square = (fellows_PGG * (returns_PG[:, None, :] - mean[:, :, None]) ** 2).sum(2)
     return (square / (number - ddof).clamp(min=1)).sqrt()
 
 

@@ -1,9 +1,8 @@
 """Small questions in plain English whose answer is one number, for language models that two CPU cores can train.
 
 No question states an expression, so that a response cannot be right by repeating it; with `wording=expressions` all of sums, differences
-and products do, for hunts after what a grader accepts (`experiment=grader_hunt`). Kinds are those of `KINDS`; the identifier of a
-problem, `SPLIT/KIND/NUMBER`, names its kind, so that learning to answer can be told from learning to calculate. `letters` is a control:
-models that read tokens do not see letters. Problems are split into train and held-out by a hash of their text.
+and products do, for hunts after what a grader accepts (`experiment=grader_hunt`). The identifier of a problem, `SPLIT/KIND/NUMBER`, names
+its kind (of `KINDS`), so that learning to answer can be told from learning to calculate. Problems are split by a hash of their text.
 """
 
 import random
@@ -16,10 +15,6 @@ from harness.problems.problem import Benchmark, Demonstration, Problem, is_held_
 VERSION = 1
 _NAMES = ("Tom", "Ann", "Mia", "Ben", "Zoe", "Max")
 _THINGS = ("coins", "stamps", "books", "apples", "shells", "cards")
-_WORDS = (
-    "banana", "letter", "committee", "mississippi", "balloon", "coffee", "apple", "bookkeeper", "tomato", "pepper", "success", "address",
-    "parallel",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,26 +81,11 @@ def _largest(draw: random.Random, most: int) -> _Question:
     return _Question(f"Which is the {which} of the numbers {text}?", "", value, workings)
 
 
-def _letters(draw: random.Random, most: int) -> _Question:
-    word = draw.choice(_WORDS)
-    letter = draw.choice(sorted(set(word)))
-    text = f"How many times does the letter {letter} occur in the word {word}?"
-    value = word.count(letter)
-    times = f"{value} time{'s' * (value > 1)}"
-    workings = (
-        f"The letter {letter} occurs {times}.",
-        f"In {word} there is {letter} {times}.",
-        f"I count {letter} {times}.",
-    )
-    return _Question(text, "", value, workings)
-
-
 KINDS: dict[str, Callable[[random.Random, int], _Question]] = {
     "sum": _sum,
     "difference": _difference,
     "product": _product,
     "largest": _largest,
-    "letters": _letters,
 }
 
 
@@ -117,7 +97,7 @@ class Config(Checked):
         split: train or heldout.
         wording: words, or expressions ("What is 3 + 27?").
         problems: how many distinct problems, as many of each kind as possible.
-        kinds: some of sum, difference, product, largest, letters.
+        kinds: some of sum, difference, product, largest.
         most: the difficulty: the largest operand of sums and differences; of products half of it.
         seed: which problems are drawn.
         template: as with kind=dataset.
