@@ -338,7 +338,7 @@ class DeadGroupsConfig(Checked, key="algorithm.dead_groups"):
 
     Attributes:
         policy: keep (zero gradient, counted in denominators), drop (removed), refill (dynamic sampling: removed and replaced),
-            never_give_up (removed; prompts of all-wrong groups are tried again).
+            never_give_up (removed; prompts of all-wrong groups are tried again). `reward_mean` and its like are of all groups before that.
         metric: dead by accuracy (all right or all wrong; DAPO) or by reward (all shaped rewards equal).
         max_rounds: rollout rounds a step at most, the first included; then the step trains on what it has.
         surplus: live groups beyond the batch are discarded (DAPO's recipe) or carried to the next step's batch.

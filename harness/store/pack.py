@@ -18,8 +18,8 @@ from harness.store.run import RunDir
 
 SUFFIX = ".tar.xz"
 _OF_NOBODY: dict[str, Any] = {"mtime": 0, "mode": 0o644, "uid": 0, "gid": 0, "uname": "", "gname": ""}
-# A pack of ours is a fifth to a third of its content, and has some ten files a run.
-_LEAST_BYTES, _MOST_TIMES, _MOST_FILES = 1 << 28, 20, 100_000
+# A pack of ours is a fifth to a third of its content, and a file takes at least some hundred bytes of it.
+_LEAST_BYTES, _MOST_TIMES, _LEAST_FILES, _BYTES_OF_A_FILE = 1 << 28, 20, 1000, 32
 
 
 def _names(store: ResultStore, experiment: str) -> list[str]:
@@ -57,7 +57,8 @@ def write_pack(store: ResultStore, experiment: str, out: Path) -> list[str]:
 def _unpack(pack: Path, folder: Path) -> None:
     """Unpack what `write_pack` wrote. Raises `StoreError` for a torn file, and for one that holds anything else."""
     try:
-        room = max(_LEAST_BYTES, _MOST_TIMES * pack.stat().st_size)
+        size = pack.stat().st_size
+        room, most_files = max(_LEAST_BYTES, _MOST_TIMES * size), max(_LEAST_FILES, size // _BYTES_OF_A_FILE)
         with tempfile.TemporaryFile(dir=folder) as content, lzma.open(pack) as stream:
             while block := stream.read(1 << 20):
                 if (room := room - content.write(block)) < 0:
@@ -65,7 +66,7 @@ def _unpack(pack: Path, folder: Path) -> None:
             content.seek(0)
             with tarfile.open(fileobj=content, mode="r:") as archive:
                 for number, entry in enumerate(archive):
-                    is_plain = entry.isreg() and not entry.issparse() and number < _MOST_FILES
+                    is_plain = entry.isreg() and not entry.issparse() and number < most_files
                     if not (is_plain and layout.may_move(entry.name)):
                         raise StoreError(f"{pack}: {entry.name[:200]!r} is in no pack of ours; nothing of it is taken")
                     archive.extract(entry, folder, filter="data")

@@ -271,14 +271,13 @@ def test_what_no_pack_of_ours_holds_is_refused_by_name(
 def test_bombs_of_size_and_of_number_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     part = f"{RUN}/samples/b/step-000001/part-000.parquet"
     monkeypatch.setattr(pack, "_LEAST_BYTES", 1 << 20)
-    monkeypatch.setattr(pack, "_MOST_FILES", 100)
     store = ResultStore(tmp_path / "results")
     assert merge(store, archive_of(tmp_path / "honest", [member(part, os.urandom(3 << 20))]))[0] == 0
     for members, words in (
         ([member(part, b"\0" * (4 << 20))], "20 times its size"),
         (
-            [member(part.replace("000.p", f"{number}.p"), b"") for number in range(101)],
-            "part-100.parquet' is in no pack",
+            [member(part.replace("000.p", f"{number}.p"), b"") for number in range(1001)],
+            "part-1000.parquet' is in no pack",
         ),
     ):
         with pytest.raises(StoreError, match=words):
