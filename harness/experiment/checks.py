@@ -531,7 +531,7 @@ def _absent_here(config: RunConfig) -> list[str]:
         and visible_gpus()
         and "cpu" not in _distributions(name)
     ):
-        reasons.append("engine=vllm samples on a GPU, which a run without runtime.device=cuda does not see; set it")
+        reasons.append("engine=vllm samples on a GPU, which this run does not see: set runtime.device=cuda")
     if config.model.kind == "pretrained" and config.model.lora.rank > 0 and importlib.util.find_spec("peft") is None:
         reasons.append("model.lora.rank > 0 needs the package peft: pip install -e '.[lora]'")
     if config.runtime.device == "cuda":

@@ -449,8 +449,9 @@ def refuse_too_few(names: Sequence[str], arm: str, config: RunConfig) -> None:
     samples = config.evaluation.samples_per_problem
     for metric in asked_metrics(names):
         if isinstance(metric.parameter, int) and metric.parameter > samples:
+            key = f"evaluation.samples_per_problem={metric.parameter}"
             raise ConfigError(
-                f"experiment.metric={metric.name} needs more than the {samples} samples a problem of arm {arm!r}"
+                f"experiment.metric={metric.name}: arm {arm!r} takes {samples} samples a problem; set {key}"
             )
 
 

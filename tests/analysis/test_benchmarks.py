@@ -127,7 +127,7 @@ def test_results_on_another_benchmark_answer_like_any(store, results):
     assert difference(other, arms[1], arms[0]).value == pytest.approx(100 * np.mean([a[s] - b[s] for s in a]))
     assert all(arm.published is None for arm in other.experiment.plan.arms)
     (main,) = [table for table in all_tables(other) if table.name == "ladder"]
-    assert any("was not declared, and holds together on aime25 alone" in note for note in main.notes)
+    assert any("what is said of aime25 here was not declared" in note for note in main.notes)
     assert not any("benchmark" in table.name for table in all_tables(other))
     with pytest.raises(LookupError, match=r"'amc23': no run was evaluated on it; .*: arithmetic_heldout, aime25"):
         on_benchmark(results, "amc23")

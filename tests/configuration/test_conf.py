@@ -179,7 +179,7 @@ def test_a_multirun_expands_as_hydra_s_own() -> None:
     ]
     with pytest.raises(
         ConfigError,
-        match=r"an interval is for a search: declare it under experiment\.search\.space, or give range\(\) or choice\(\)",
+        match=r"an interval is for experiment\.search\.space; give range\(\)",
     ):
         expand(["optimizer.learning_rate=interval(1e-5,1e-3)"])
 

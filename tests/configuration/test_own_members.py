@@ -81,7 +81,7 @@ def test_an_experiment_or_a_claim_in_the_wrong_place_is_named(tmp_path: Path, sa
         (tmp_path / group).mkdir()
         (tmp_path / group / "mine.yaml").write_text(f"{head}\nname: mine\narms: [{{name: a}}]\n")
         text = said("plan", "--config-dir", str(tmp_path), f"{group}=mine", code=2)
-        assert f"{group}=mine declares nothing: its file must begin with the line `# @package _global_`" in text
+        assert f"{group}=mine declares nothing: its file needs `# @package _global_`" in text
     (tmp_path / "experiment" / "mine.yaml").write_text("experiment:\n  name: mine\n  arms: [{name: a}]\n")
     text = said("plan", "--config-dir", str(tmp_path), "experiment=mine", code=2)
     assert "unknown key 'experiment.experiment'; the file that says so must begin with the line `# @package" in text

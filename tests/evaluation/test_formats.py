@@ -81,7 +81,7 @@ def test_of_a_file_that_ends_within_a_line_the_whole_lines_are_read(tmp_path: Pa
 
 def test_totals_of_lm_eval_are_no_samples(tmp_path: Path) -> None:
     (tmp_path / "results_x.json").write_text(json.dumps({"results": {}, "configs": {}}))
-    with pytest.raises(ConfigError, match=r"give samples_\*\.jsonl"):
+    with pytest.raises(ConfigError, match=r"lm_eval: samples_\*\.jsonl"):
         read_recorded(tmp_path / "results_x.json")
 
 
@@ -211,7 +211,7 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
     several = read_recorded(jsonl(tmp_path / "lines.jsonl", lines), jsonl(tmp_path / "sums.jsonl", sums))
     assert column(several, "gold") == ["5", "8"]
     nameless = jsonl(tmp_path / "nameless.jsonl", [{"id": "a", "problem": "", "answer": "7"}])
-    with pytest.raises(ConfigError, match=r"1 problems have no gold answer \(first: 'b'\)"):  # no text is no match
+    with pytest.raises(ConfigError, match=r"1 problems have no gold \(first: 'b'\)"):  # no text is no match
         read_recorded(jsonl(tmp_path / "b.jsonl", [{"id": "b", "samples": ["7"]}]), nameless)
     # The harness's own lines may leave the answer to a file of golds; one of their own counts, and another one is told.
     own = [
@@ -220,7 +220,7 @@ def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:
     ]
     several = read_recorded(jsonl(tmp_path / "own.jsonl", own), tmp_path / "sums.jsonl")
     assert column(several, "gold") == ["5", "9"]
-    assert "1 problems have another gold in the file than in golds=" in several.lines()[1]
+    assert "1 problems have another gold in golds=" in several.lines()[1]
 
 
 def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:

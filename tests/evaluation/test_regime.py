@@ -121,7 +121,7 @@ def test_the_expected_interval_counts_base_policies_that_seeds_share() -> None:
 def test_the_expected_interval_counts_the_problems_of_a_local_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     mine = f"+evaluation.benchmarks.mine={{kind: dataset, name: mine, path: {path}}}", "experiment.benchmark=mine"
-    assert "counted beforehand in a local file alone (evaluation.benchmarks.mine.path)" in expected(*mine)
+    assert "counted in a local file alone (evaluation.benchmarks.mine.path)" in expected(*mine)
     jsonl(path, ({"id": str(n), "problem": f"{n}+1", "answer": str(n + 1)} for n in range(50)))
     (line,) = half_width_lines(make_plan(["experiment=dapo_ladder", *mine], False), 0.4)
     assert f"the samples of evaluation add {40 * math.sqrt(2 / (50 * 32)):.1f}" in line

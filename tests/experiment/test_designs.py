@@ -129,7 +129,7 @@ def test_only_what_a_design_makes_is_counted_as_its_arms(folder: Path) -> None:
     with config_dir(str(folder)):
         for design in ("one_factor", "leave_one_out", "cumulative"):
             assert len(design_arms(design, BASE, nine)) == 10 + (design == "leave_one_out")
-        with pytest.raises(ConfigError, match=r"design=factorial has 512 arms here; take out .* at most 256"):
+        with pytest.raises(ConfigError, match=r"design=factorial has 512 arms, more than 256"):
             design_arms("factorial", BASE, nine)
 
 

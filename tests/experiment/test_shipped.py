@@ -45,7 +45,7 @@ AS_PUBLISHED = {
 @pytest.mark.parametrize("experiment", options("experiment"))
 def test_every_experiment_plans_and_is_neither_vacuous_nor_confounded(experiment: str) -> None:
     if declared_experiment([f"experiment={experiment}"]).search is not None:
-        with pytest.raises(ConfigError, match="run it: harness run experiment="):
+        with pytest.raises(ConfigError, match="arms follow: harness run experiment="):
             plan_experiment([f"experiment={experiment}"])
         return
     plan = shipped(experiment)

@@ -143,7 +143,7 @@ def test_a_missing_package_and_a_missing_network_are_one_line_with_a_fix(monkeyp
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=unreachable))
     with pytest.raises(
         ConfigError,
-        match=r"cannot load some/data .*Couldn't reach.*set revision= to one that the Hub lists; without network.*path=",
+        match=r"cannot load some/data .*Couldn't reach.*Set revision= to another; without network.*path=",
     ):
         dataset.load(config)
 

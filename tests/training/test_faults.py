@@ -97,7 +97,7 @@ def test_an_update_that_does_not_fit_is_made_with_half_of_the_micro_batch(
 
 def test_more_processes_are_no_advice_where_each_holds_a_copy(bench: Bench) -> None:
     config = small_config(backend=trl.Config())
-    assert str(out_of_memory(config, bench.run())).endswith("or train with model.lora.rank")
+    assert str(out_of_memory(config, bench.run())).endswith("or model.lora.rank")
 
 
 def test_an_engine_with_old_weights_is_caught_at_the_next_load(trainer: RunParts, base_policy: Path) -> None:
