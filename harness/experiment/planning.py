@@ -418,14 +418,9 @@ def spell_out(item: str) -> str:
 def refuse_replaced(arms: Sequence[Arm], common: Sequence[str]) -> None:
     """Raise `ConfigError` for overrides of all arms that choose a group in which the arms differ: all would be one under their names."""
     for group, item in choices(common):
-        rungs = [arm.name for arm in arms if any(line.startswith("rung=") for line in arm.overrides)]
-        if group == "algorithm" and rungs:
-            raise ConfigError(
-                f"{item.input_line} would replace the algorithm that the rungs of {rungs[0]} and the others are built on, under their "
-                f"names; leave it out, or compare others: harness run -m {group}=A,B seed=0,1"
-            )
+        beginnings = (f"{group}=", *["rung="] * (group == "algorithm"))
         choice_arms = {
-            next((line for line in arm.overrides if line.startswith(f"{group}=")), f"no {group}="): arm.name
+            next((line for line in arm.overrides if line.startswith(beginnings)), f"no {group}="): arm.name
             for arm in arms
         }
         if len(choice_arms) > 1:

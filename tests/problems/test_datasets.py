@@ -15,7 +15,7 @@ from verbs import jsonl
 from harness.configuration.compose import compose_run, options
 from harness.configuration.error import ConfigError
 from harness.evaluation.protocol import Request, task_config
-from harness.problems.benchmarks import dataset, reasoning_gym
+from harness.problems.benchmarks import dataset
 from harness.problems.benchmarks.plain_words import KINDS, Config, load
 from harness.problems.problem import TEMPLATES, Record, deduplicate, load_benchmark, read_jsonl, template, write_jsonl
 
@@ -181,31 +181,6 @@ def test_the_first_copy_of_a_prompt_stays_and_equal_numbers_are_no_conflict() ->
     assert report.lines()[0].startswith("1 prompts are repeated (1 surplus rows of 3, up to 2 copies")
     huge = [Record("0", "What?", "1e999999999"), Record("1", "What?", "1E999999999"), Record("2", "What?", "2")]
     assert list(deduplicate(huge)[1].conflicts.values()) == [["1e999999999", "2"]]
-
-
-@pytest.mark.optional
-def test_reasoning_gym_problems_are_reproducible_and_have_golds() -> None:
-    pytest.importorskip("reasoning_gym")
-    config = reasoning_gym.Config(problems=5)
-    first, again = load_benchmark(config), load_benchmark(config)
-    assert first.problems == again.problems
-    assert [problem.id for problem in first.problems][:2] == ["chain_sum/42/0", "chain_sum/42/1"]
-    with pytest.raises(ConfigError, match="nope"):
-        load_benchmark(reasoning_gym.Config(dataset="nope"))
-
-
-def test_reasoning_gym_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "reasoning_gym", None)
-    with pytest.raises(ConfigError, match="pip install reasoning-gym"):
-        reasoning_gym.load(reasoning_gym.Config())
-
-
-def test_reasoning_gym_reads_questions_and_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"question": "4 + 3 =", "answer": 7}]
-    gym = types.SimpleNamespace(create_dataset=lambda name, size, seed, **settings: rows)
-    monkeypatch.setitem(sys.modules, "reasoning_gym", gym)
-    (problem,) = reasoning_gym.load(reasoning_gym.Config(problems=1, template="{problem}")).problems
-    assert (problem.prompt, problem.gold) == ("4 + 3 =", "7")
 
 
 def worked(kind: str, text: str) -> int:
