@@ -39,8 +39,6 @@ def refused_beside_vllm(runtime: RuntimeConfig, setting: str) -> Iterator[str]:
     """Where a vLLM in the process that trains, which `setting` asks for, cannot be."""
     if runtime.device == "cuda" and runtime.runs_per_gpu > 1:
         yield f"runtime.runs_per_gpu={runtime.runs_per_gpu} with {setting}: vLLM takes what is free on the GPU; set it to 1"
-    if runtime.deterministic:
-        yield f"runtime.deterministic=true with {setting}: its batches change the last bits; use engine=native or transformers"
 
 
 def _refused_algorithm(config: RunConfig) -> Iterator[str]:

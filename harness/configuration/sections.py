@@ -203,8 +203,6 @@ class RuntimeConfig(Checked, key="runtime"):
         nodes: nodes that train one run together (backend=verl).
         check_weights_every: rollout steps between checks of the engine's weights, by its log-probabilities; always once at the start.
         gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
-        deterministic: bits that repeat on a GPU, too (docs/running.md): slower, an error at an operator without a deterministic form;
-            not with backend=verl.
         elsewhere: runs are sent to other machines, so what this one lacks refuses none; hydra/launcher=submitit_slurm and ray set it.
         trackers: name → tracker that receives every metrics row beside the store (wandb, TensorBoard).
         verl: verl's environment and how it uses this machine (backend=verl).
@@ -228,7 +226,6 @@ class RuntimeConfig(Checked, key="runtime"):
     nodes: int = ranged(1, low=1)
     check_weights_every: int = ranged(10, low=1)
     gradient_checkpointing: bool = False
-    deterministic: bool = False
     elsewhere: bool = False
     trackers: dict[str, Any] = field(default_factory=dict, metadata={"family_values": TRACKING})
     verl: VerlRuntime = field(default_factory=VerlRuntime)

@@ -21,7 +21,7 @@ from torch.distributed.tensor import DTensor
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import copy_side_files, load_model
-from harness.model.layout import Layout, Share, to_device
+from harness.model.layout import Layout, to_device
 from harness.model.packed_attention import MISFIT_ERRORS, misfit, register, rehearse
 from harness.model.ranks import Ranks, open_group, whole
 from harness.model.scoring import ScoringModel, check_logits
@@ -84,9 +84,7 @@ class TransformersPolicy:
         targets_NK: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """See `NativePolicy.token_log_probs`: the same contract. Equal prompts are computed once, padding never."""
-        # A GPU adds the gradients of a shared prompt up in an order of its own.
-        share: Share = "prompts" if self.device.type == "cpu" or not self.runtime.deterministic else "nothing"
-        layout = Layout.from_tokens(prompts, tokens_N, lengths_R, share).to(self.device)
+        layout = Layout.from_tokens(prompts, tokens_N, lengths_R).to(self.device)
         targets = to_device(tokens_N if targets_NK is None else targets_NK, self.device)
         scores, entropy = self.scoring(layout, targets, temperature, with_entropy, self.recomputes_logits)
         if not torch.is_grad_enabled():

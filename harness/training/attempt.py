@@ -1,15 +1,10 @@
-"""What an attempt at a run settles before anything is trained: linear kernel, base policy, determinism, the micro-batch that fits."""
+"""What an attempt at a run settles before anything is trained: linear kernel, base policy, the micro-batch that fits."""
 
 import dataclasses
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
 
 import torch
-import torch.utils.deterministic
 
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
@@ -65,31 +60,6 @@ def _read_kernel(run: RunDir, attempt: int) -> str | None:
         except (FileNotFoundError, ValueError):  # it broke off before, or a power cut left the file empty
             continue
     return None
-
-
-@contextmanager
-def deterministic(enabled: bool) -> Iterator[None]:
-    """Inside, torch takes algorithms that repeat their bits, and raises RuntimeError at one that has none (`enabled` False: nothing).
-
-    A CPU with one thread needs nothing. On a GPU the backward of flash attention and of indexing adds in an order that changes from call
-    to call.
-
-    Must be entered before the first matrix product on a GPU: cuBLAS reads its workspace's size once.
-    """
-    if not enabled:
-        yield
-        return
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    former_mode, memory = torch.are_deterministic_algorithms_enabled(), cast(Any, torch.utils.deterministic)
-    former_fill = memory.fill_uninitialized_memory
-    # Not a warning instead: torch's memory-efficient attention repeats its bits only where errors are wanted.
-    torch.use_deterministic_algorithms(True)
-    memory.fill_uninitialized_memory = False  # nothing here reads what was not written
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(former_mode)
-        memory.fill_uninitialized_memory = former_fill
 
 
 OUT_OF_MEMORY = "out-of-memory.txt"  # in the folder of an attempt: the micro-batch that did not fit

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.utils.deterministic
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
@@ -23,7 +22,7 @@ from harness.reward.shaping import Grader
 from harness.rollout.noise import key, sample_seeds
 from harness.sampling.selection import Groups, Selection, choose_groups, enough
 from harness.store import RunDir, layout
-from harness.training.attempt import base_policy, deterministic, fit_memory, out_of_memory
+from harness.training.attempt import base_policy, fit_memory, out_of_memory
 from harness.training.checkpoints import save_fault
 from harness.training.grading import Tally, answers_to, graded_groups, refuse_a_broken_function
 from harness.training.metrics import UpdateStats, engagement_row, rollout_row, update_row, verdicts_row
@@ -255,7 +254,7 @@ def require_tokens_left(parts: RunParts) -> None:
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
     """Prepare the initial policy, train, evaluate; see `harness.backends`."""
-    with deterministic(config.runtime.deterministic), closing(Grader(config.verifier, config.runtime)) as grader:
+    with closing(Grader(config.verifier, config.runtime)) as grader:
         torch.set_num_threads(config.runtime.threads)
         ranks, config = Ranks.join(), fit_memory(config, run)
         # Rank 0 warms up or downloads; the others wait, and find it in the cache.

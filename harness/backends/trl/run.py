@@ -22,7 +22,7 @@ from harness.model.transformers_policy import merged_weights, save_model
 from harness.reward.shaping import Grader
 from harness.rollout.types import RolloutEngine
 from harness.store import RunDir, layout
-from harness.training.attempt import base_policy, deterministic, fit_memory, out_of_memory
+from harness.training.attempt import base_policy, fit_memory, out_of_memory
 from harness.training.checkpoints import POLICY, STATE, newest_checkpoint, warn_of_lost_steps
 from harness.training.loop import warn_of_nothing
 from harness.training.opening import open_folder
@@ -38,7 +38,7 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     if reasons := absent_packages(config):
         raise ConfigError("; ".join(reasons))
     disable_progress_bar()  # a run's log is no terminal
-    with deterministic(config.runtime.deterministic), closing(Grader(config.verifier, config.runtime)) as grader:
+    with closing(Grader(config.verifier, config.runtime)) as grader:
         torch.set_num_threads(config.runtime.threads)
         ranks = Ranks.join()
         kernel, initial = ranks.from_first(base_policy(config, run, attempt) if ranks.first else None)

@@ -97,7 +97,6 @@ def _machine(config: RunConfig) -> dict[str, Any]:
         "use_cpu": runtime.device != "cuda",
         "bf16": getattr(config.model, "precision", "float32") == "bfloat16",
         "gradient_checkpointing": runtime.gradient_checkpointing,
-        "full_determinism": runtime.deterministic and runtime.device == "cuda",
         "disable_dropout": True,  # as in every policy of ours
         "shuffle_dataset": False,  # the data set stands in our order
         "logging_steps": 1,

@@ -33,10 +33,6 @@ ADDED = (
 WRITTEN_PROMPT = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 _PLUGIN = Path(__file__).with_name("reward_plugin.py")
 _ROOT = Path(__file__).resolve().parents[3]
-# verl 0.9.1: workers/rollout/vllm_rollout/vllm_async_server.py sets the seed; docs/advance/determinism.md asks for the trainer.
-_NO_DETERMINISM = (
-    "verl's full determinism gives all requests of a sampler one seed: responses repeat each other; leave it out"
-)
 _EPOCHS = 1_000_000  # never the end: trainer.total_training_steps is
 DATA_VERSION = 1
 
@@ -236,8 +232,6 @@ def _refused_settings(config: RunConfig) -> Iterator[str]:
         yield "algorithm.advantage.kind=gae: verl's critic begins with a random head, ours with zeros"
     if kind == "decoupled":
         yield "algorithm.advantage.kind=decoupled: verl's gdpo whitens over tokens, ours divides over sequences"
-    if config.runtime.deterministic:
-        yield f"runtime.deterministic=true: {_NO_DETERMINISM}"
 
 
 def _refused_machine(config: RunConfig) -> Iterator[str]:
@@ -268,6 +262,7 @@ def _refused_overrides(config: RunConfig) -> Iterator[str]:
         elif key.split(".")[0] == "hydra":
             yield f"backend.overrides: {key} is the harness's own"
         elif key == f"{ROLLOUT}.full_determinism":
-            yield f"backend.overrides: {key}: {_NO_DETERMINISM}"
+            # verl 0.9.1: workers/rollout/vllm_rollout/vllm_async_server.py
+            yield f"backend.overrides: {key}: all requests get one seed, so that responses repeat each other; leave it out"
         elif owns(config, key):
             yield f"backend.overrides: {key} follows from the configuration; set the harness's key instead"
