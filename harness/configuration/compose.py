@@ -69,9 +69,8 @@ def _run_of(_: tuple[Path, ...], overrides: tuple[str, ...]) -> RunConfig:
         return load(values)
     except UnknownKeyError as error:
         files = " and ".join(item for item in overrides if item.startswith(("patch=", "rung=", "preset=")))
-        raise ConfigError(
-            f"{error}" + f" ({files} may set it: the members chosen here do not have it)" * bool(files)
-        ) from error
+        hint = f" ({files} may set it: the members chosen here do not have it)" * bool(files)
+        raise ConfigError(f"{error}{hint}") from error
 
 
 def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
@@ -171,10 +170,8 @@ def refuse_second_choice(overrides: Sequence[str]) -> None:
             raise ConfigError(f"{item.input_line}: {doubled} stands twice; keep one of them")
         if first := first_lines.get(group):
             names = [line.partition("=")[2].strip("[]") for line in (first, item.input_line)]
-            raise ConfigError(
-                f"{first} {item.input_line}: the second would take the place of the first; keep one of them, or give "
-                f"{group}=[{','.join(names)}] where a run takes several"
-            )
+            both = f"{first} {item.input_line}: the second would take the place of the first; keep one of them"
+            raise ConfigError(f"{both}, or give {group}=[{','.join(names)}] where a run takes several")
         first_lines[group] = str(item.input_line)
 
 

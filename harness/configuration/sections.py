@@ -418,10 +418,8 @@ class EngineCorrectionConfig(Checked, key="algorithm.engine_correction"):
             yield f"algorithm.engine_correction.kind={self.kind} corrects twice without old_log_probs=recomputed"
         filtered = sampling.top_p < 1 or sampling.top_k > 0
         if filtered and self.kind != "none":
-            yield (
-                f"algorithm.engine_correction.kind={self.kind} with sampling.top_p={sampling.top_p:g} and top_k={sampling.top_k}: every "
-                "weight is biased by the mass that the filter leaves; set top_p=1 and top_k=0"
-            )
+            setting = f"sampling.top_p={sampling.top_p:g} and top_k={sampling.top_k}"
+            yield f"algorithm.engine_correction.kind={self.kind} with {setting} is biased: set top_p=1 and top_k=0"
         if filtered and sampler_is_old:
             yield "sampling.top_p < 1 or top_k > 0 needs algorithm.engine_correction.old_log_probs=recomputed"
 

@@ -240,10 +240,8 @@ def _missing_blocks(
 def _require_positions(prompts: Sequence[Sequence[int]], cap: int, sampler: Sampler, cell: Cell) -> None:
     longest = max(map(len, prompts))
     if sampler.positions is not None and longest + cap > sampler.positions:
-        raise ConfigError(
-            f"{cell.model.name} has {sampler.positions} positions, and the longest prompt of {cell.name} {longest} tokens: set "
-            f"evaluation.caps=[{sampler.positions - longest}] or less"
-        )
+        most = f"evaluation.caps=[{sampler.positions - longest}]"
+        raise ConfigError(f"{cell.model.name} has {sampler.positions} positions, prompts {longest} tokens: set {most}")
 
 
 def cell_samples(cell: Cell, samples: int, cap: int) -> pd.DataFrame:

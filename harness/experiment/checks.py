@@ -124,10 +124,7 @@ def _kl_alone_in_dead_groups(config: RunConfig) -> Iterator[Remark]:
     in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     scale = getattr(algorithm.advantage, "scale", "none")
     if in_reward and scale == "group_std" and algorithm.dead_groups.policy == "keep":
-        reason = (
-            "responses of a group with equal rewards differ by their KL term alone, which the group's standard deviation scales up to "
-            "advantages of one (experiments/objective_axes)"
-        )
+        reason = "in dead groups responses differ by their KL alone, which group_std scales up to advantages of one"
         fix = "set algorithm.kl.placement=loss, algorithm.advantage.scale=none or algorithm.dead_groups.policy=drop"
         yield "KL alone in dead groups", reason, fix
 
@@ -136,10 +133,8 @@ def _binding_gradient_clip(config: RunConfig) -> Iterator[Remark]:
     aggregation, cap = config.algorithm.aggregation, config.sampling.max_response_tokens
     divisor = {"constant_sum": getattr(aggregation, "constant_tokens", 0.0), "token_sum": 1.0}.get(aggregation.kind)
     if divisor is not None and divisor * 4 <= cap:
-        reason = (
-            f"a sum over up to {cap} tokens divided by {divisor:g} has a norm far above "
-            f"optimizer.max_gradient_norm={config.optimizer.max_gradient_norm:g}, so the arm tests gradient clipping"
-        )
+        limit = f"optimizer.max_gradient_norm={config.optimizer.max_gradient_norm:g}"
+        reason = f"a sum over up to {cap} tokens / {divisor:g} has a norm far above {limit}: the arm tests clipping"
         fix = "set algorithm/aggregation=constant_sum with constant_tokens at the cap, or raise optimizer.max_gradient_norm"
         yield "gradient clipping always binds", reason, fix
 
@@ -273,10 +268,7 @@ def _rate_of_another_model(config: RunConfig) -> Iterator[Remark]:
     rate = config.optimizer.learning_rate
     if config.model.kind == "testbed" and 0 < rate < _RATE_OF_PRETRAINED:
         reason = f"optimizer.learning_rate={rate:g} is a rate for a large pretrained model; the testbed's small policy hardly moves at it"
-        fix = (
-            f"leave it at {OptimizerConfig.learning_rate:g} (harness translate ... for=testbed takes a file's method alone), or name the "
-            "model that the rate is for"
-        )
+        fix = f"leave it at {OptimizerConfig.learning_rate:g} (translate ... for=testbed), or name the model that it is for"
         yield "learning rate", reason, fix
     if config.model.kind == "pretrained" and config.model.lora.rank == 0 and rate >= _RATE_FROM_SCRATCH:
         reason = f"optimizer.learning_rate={rate:g} for all weights of a pretrained model, where recipes take 1e-6"
@@ -305,10 +297,7 @@ def _inert_correction(arm: PlannedArm, parent: PlannedArm) -> Iterator[Remark]:
     changes = difference(parent.config, arm.config)
     correction_alone = changes and all(key.startswith("algorithm.engine_correction.") for key in changes)
     if correction_alone and _same_computation(arm.config):
-        reason = (
-            f"differs from {parent.name} in the engine correction alone, and with engine=native sampler and trainer compute the same "
-            "probabilities: every weight is 1 up to rounding"
-        )
+        reason = f"differs from {parent.name} in the engine correction alone, and with engine=native every weight is 1 up to rounding"
         fix = "choose an engine or a precision that differs from the trainer's (engine=vllm, engine=transformers), or drop the arm"
         yield "inert engine correction", reason, fix
 
@@ -417,11 +406,8 @@ def _budget_reasons(ours: RunConfig, theirs: RunConfig) -> list[str]:
         reasons.append(f"{own_critic} steps of a critic's warm-up, without policy updates, instead of {other_critic}")
     refills, other_refills = (c.algorithm.dead_groups.policy == "refill" for c in (ours, theirs))
     if refills != other_refills:
-        reasons.append(
-            "dynamic sampling leaves it a fraction of the updates"
-            if refills
-            else "several times the updates without dynamic sampling"
-        )
+        other_way = "several times the updates without dynamic sampling"
+        reasons.append("dynamic sampling leaves it a fraction of the updates" if refills else other_way)
     return reasons
 
 
@@ -484,10 +470,7 @@ def _too_long(config: RunConfig) -> Iterator[str]:
         return
     fix = ", or choose a model with more positions"
     if config.model.kind == "testbed":
-        fix = (
-            f" to {positions - prompt} or less (harness translate ... for=testbed keeps the testbed's own lengths), or name the model that "
-            "they are for"
-        )
+        fix = f" to {positions - prompt} or less (translate ... for=testbed), or name the model that they are for"
     yield (
         f"responses of up to {cap} tokens and their prompts exceed the {positions} positions of {model_name(config)}; lower "
         f"sampling.max_response_tokens and evaluation.caps{fix}"

@@ -139,8 +139,7 @@ class Experiment:
                 raise ConfigError(f"experiment.{name}={value} has no effect beside experiment.{way}; leave one out")
         if self.design in ("leave_one_out", "factorial"):
             raise ConfigError(
-                f"experiment.design={self.design} makes its arms from experiment.patches; with listed arms use design=arms, cumulative or "
-                "one_factor, or give patches instead (experiment.arms=[] 'experiment.patches=[...]')"
+                f"experiment.design={self.design} makes its arms from experiment.patches, not from a list"
             )
 
     def _check_looks(self) -> None:

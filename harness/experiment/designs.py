@@ -109,9 +109,7 @@ def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[s
         changes.append({level: {} if level == NONE else patch_changes(level, base) for level in levels})
         for level in changes[-1].keys() - {NONE}:
             if keys := _overridden_keys(level, base):
-                raise ConfigError(
-                    f"{', '.join(keys)}: an override of all arms writes what patch {level!r} writes; leave one out"
-                )
+                raise ConfigError(f"{', '.join(keys)}: an override of all arms writes what patch {level!r} writes")
         _check_levels(name, changes[-1])
     factors = itertools.combinations([levels.items() for levels in changes], 2)
     for pair in itertools.chain.from_iterable(itertools.product(*both) for both in factors):
@@ -145,10 +143,10 @@ def _check_levels(name: str, changes: Mapping[str, Changes]) -> None:
     for first, second in itertools.combinations(changes, 2):
         if changes[first] == changes[second]:
             where = "patches" if name == second else f"factors.{name}"
+            if first == NONE:
+                raise ConfigError(f"experiment.{where}: {second!r} changes nothing on this base; take it out")
             raise ConfigError(
-                f"experiment.{where}: {second!r} changes nothing on this base; take it out"
-                if first == NONE
-                else f"experiment.factors.{name}: {first!r} and {second!r} are one configuration; take one of them out"
+                f"experiment.factors.{name}: {first!r} and {second!r} are one configuration; take one out"
             )
 
 

@@ -111,7 +111,5 @@ def mixed_devices_note(store: ResultStore, run_ids: Iterable[str], runtime: Runt
         return ""
     counts = ", ".join(f"{count} on {name}" for name, count in sorted(others.items()))
     name = "gpu" if runtime.device == "cuda" else "cpu"
-    return (
-        f"runs that count as finished here were not made on {device}: {counts}. For a comparison on {device} alone add "
-        f"runtime.results={store.root}-{name}"
-    )
+    place = f"for a comparison on {device} alone add runtime.results={store.root}-{name}"
+    return f"runs that count as finished here were not made on {device}: {counts}; {place}"

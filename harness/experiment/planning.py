@@ -262,10 +262,7 @@ def _refuse_margin_of_another_metric(experiment: Experiment, lines: Sequence[str
     others = [item for item, key in zip(lines, keys, strict=True) if key != "experiment.metric"]
     metric = compose_values(others)["experiment"].get("metric", Experiment.metric)
     if experiment.metrics not in (metric, [metric]):
-        raise ConfigError(
-            f"experiment.margin={experiment.margin:g} was declared for another metric than {', '.join(experiment.metrics)}; say "
-            "experiment.margin= in its unit, or experiment.margin=null"
-        )
+        raise ConfigError(f"experiment.margin={experiment.margin:g} was declared for another metric; say it anew")
 
 
 def common_overrides(overrides: Sequence[str]) -> list[str]:
@@ -292,10 +289,8 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
         refuse_benchmark(experiment.benchmark, config, f"arm {arm.name!r}")
         refuse_too_few(experiment.metrics, arm.name, config)
         if experiment.match != "steps" and config.optimizer.decay != "none":
-            raise ConfigError(
-                f"experiment.match={experiment.match} with optimizer.decay={config.optimizer.decay} of arm {arm.name!r}: budgets would "
-                "give arms other rates; set optimizer.decay=none or experiment.match=steps"
-            )
+            rates = f"optimizer.decay={config.optimizer.decay} of arm {arm.name!r}: budgets would give arms other rates"
+            raise ConfigError(f"experiment.match={experiment.match} with {rates}; set optimizer.decay=none")
         _refuse_circle(arm.name, {arm.name: arm.parent for arm in arms})
 
 
@@ -310,9 +305,7 @@ def _refuse_unshared_seeds(plan: Plan) -> None:
     """Raise `ConfigError` where a paired comparison would have no pair."""
     for arm, reference in plan.comparisons if plan.paired else ():
         if set(plan.seeds_of(arm)).isdisjoint(plan.seeds_of(reference)):
-            raise ConfigError(
-                f"{arm.name!r} and {reference.name!r} share no seed; give them some, or experiment.paired=false"
-            )
+            raise ConfigError(f"{arm.name!r} and {reference.name!r} share no seed; set experiment.paired=false")
 
 
 def _refuse_circle(name: str, parents: Mapping[str, str | None]) -> None:
@@ -425,10 +418,8 @@ def refuse_replaced(arms: Sequence[Arm], common: Sequence[str]) -> None:
         }
         if len(choice_arms) > 1:
             examples = ", ".join(f"{choice} ({name})" for choice, name in list(choice_arms.items())[:3])
-            raise ConfigError(
-                f"{item.input_line} would replace what the arms differ in under their names: {examples}; leave it out, set single "
-                f"values as KEY=VALUE, or compare others: harness run -m {group}=A,B seed=0,1"
-            )
+            text = f"would replace what the arms differ in under their names: {examples}"
+            raise ConfigError(f"{item.input_line} {text}; compare others: harness run -m {group}=A,B seed=0,1")
 
 
 def replace_whole(override: str) -> list[str]:
@@ -445,9 +436,7 @@ def refuse_too_few(names: Sequence[str], arm: str, config: RunConfig) -> None:
     for metric in asked_metrics(names):
         if isinstance(metric.parameter, int) and metric.parameter > samples:
             key = f"evaluation.samples_per_problem={metric.parameter}"
-            raise ConfigError(
-                f"experiment.metric={metric.name}: arm {arm!r} takes {samples} samples a problem; set {key}"
-            )
+            raise ConfigError(f"experiment.metric={metric.name}: arm {arm!r} takes {samples} samples; set {key}")
 
 
 _MULTIRUN_KEYS = {"name", "title", "question", "metric", "margin", "benchmark", "paired"}
@@ -457,10 +446,8 @@ def refuse_declarations(job: Sequence[str]) -> None:
     """Raises `ConfigError` for a whole experiment in one job, whose arms would not be run."""
     override = next((item for item in job if item.startswith(SELECTORS) and item[-5:] != "=null"), None)
     if override:
-        raise ConfigError(
-            f"{override}: an experiment is a sweep of its own. Several take a command each; the file of one needs the line "
-            "`defaults: [/declared/an_experiment, _self_]` (docs/your_experiment.md)"
-        )
+        line = "`defaults: [/declared/an_experiment, _self_]`"
+        raise ConfigError(f"{override}: an experiment is a sweep of its own; its file needs the line {line}")
 
 
 def run_overrides(job: Sequence[str]) -> list[str]:
@@ -476,10 +463,8 @@ def multirun_declaration(overrides: Sequence[str]) -> dict[str, Any]:
     values = dict(compose_values(declared)["experiment"]) if declared else {}
     invalid_keys = sorted(values.keys() - _MULTIRUN_KEYS)
     if invalid_keys:
-        raise ConfigError(
-            f"experiment.{invalid_keys[0]} is not for a multirun, whose jobs are its arms and seeds; it may say "
-            f"{', '.join(f'experiment.{key}' for key in sorted(_MULTIRUN_KEYS))}"
-        )
+        allowed = ", ".join(f"experiment.{key}" for key in sorted(_MULTIRUN_KEYS))
+        raise ConfigError(f"experiment.{invalid_keys[0]} is not for a multirun, which may say {allowed}")
     return values
 
 

@@ -192,7 +192,5 @@ def _best(arm: str, means: Mapping[Point, float | None], tune: Tune, experiment:
     """The point with the highest mean; the first of several that score alike. Raises `ConfigError` where all of them failed."""
     known = {point: mean for point, mean in means.items() if mean is not None}
     if not known:
-        raise ConfigError(
-            f"experiment.tune: {arm!r} finished at none of its {tune.words}: harness status {experiment=!s}"
-        )
+        raise ConfigError(f"experiment.tune: {arm!r} finished at none of its {tune.words} (status {experiment=!s})")
     return max(known, key=lambda point: known[point])

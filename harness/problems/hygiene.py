@@ -116,9 +116,7 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
     text_only = [p for p in benchmark.problems if p.gold not in refused_golds and probes.get(p.gold) == [OWN_TEXT]]
     gold, share = commonest_gold(benchmark.problems)
     if share is not None and any(problem.chance is None for problem in benchmark.problems):
-        texts.append(
-            f"{share:.0%} of the golds are {gold[:40]!r}, which guessing earns; give each problem its `chance`"
-        )
+        texts.append(f"{share:.0%} of the golds are {gold[:40]!r}, which guessing earns; give its `chance`")
     if text_only:
         texts.append(
             f"{len(text_only)} of {len(benchmark.problems)} golds can be met by their own text only: {_golds(text_only)}; give the value"
@@ -127,9 +125,7 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
         examples = _golds(misreads, lambda p: f" {' and '.join(probes[p.gold])}")
         texts.append(f"{len(misreads)} of {len(benchmark.problems)} golds are not what they say: {examples}")
     if open_golds := [p for p in benchmark.problems if p.gold not in refused_golds and verifier.leaves_open(p.gold)]:
-        texts.append(
-            f"{len(open_golds)} of {len(benchmark.problems)} golds leave something to work out: {_golds(open_golds)}"
-        )
+        texts.append(f"{len(open_golds)} of {len(benchmark.problems)} golds leave something open: {_golds(open_golds)}")
     return [DataFault(name, "gold", text) for text in texts]
 
 

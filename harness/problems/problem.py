@@ -288,9 +288,7 @@ def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
 def read_hub(source: str, subset: str | None, split: str, revision: str | None) -> Iterator[dict[str, Any]]:
     """Return the rows of one split at one commit, through the optional package `datasets`. Raises `ConfigError`."""
     if revision is None or _COMMIT.fullmatch(revision) is None:
-        raise ConfigError(
-            f"the data of {source} is not pinned: revision={revision!r} is no commit of 40 digits; or {_LOCAL}"
-        )
+        raise ConfigError(f"the data of {source} is not pinned: revision={revision!r} is no commit; or {_LOCAL}")
     try:
         import datasets
     except ImportError as error:

@@ -131,10 +131,8 @@ class WeightSync:
             gap = float(np.max(self.ranks.gather(self.gap())))
             if gap <= tolerance:
                 return gap
-        raise EngineMismatch(
-            f"the engine's log-probabilities differ from the trainer's by {gap:.3g} nats a token on average (rounding: {tolerance:g}). Try "
-            "engine=native or engine=transformers"
-        )
+        text = f"{gap:.3g} nats a token on average (rounding: {tolerance:g})"
+        raise EngineMismatch(f"engine and trainer have log-probabilities that differ by {text}; try engine=native")
 
     @torch.no_grad()
     def gap(self) -> float:

@@ -42,9 +42,7 @@ class Search:
         self.experiment, self.store, self._command = experiment, store, command
         self.settings = settings = load_dataclass(SearchSettings, experiment.search, "experiment.search")
         if experiment.match != "steps":
-            raise ConfigError(
-                f"experiment.match={experiment.match} holds for arms; set training.generated_tokens= instead"
-            )
+            raise ConfigError(f"experiment.match={experiment.match} holds for arms; set training.generated_tokens=")
         self.parameters = parse_space(settings.space)
         self._distributions = {item.key: item.distribution for item in self.parameters}
         self.fixed_overrides = list(fixed_overrides)
@@ -194,9 +192,9 @@ class Search:
             except (KeyError, ValueError):  # a ConfigError is one
                 arm = None
             if arm is None or arm.arm_id != stored["arm_id"]:
+                name = self.experiment.name
                 raise ConfigError(
-                    f"the search {self.experiment.name} was begun with another declaration: {stored['name']} is no trial of this; choose "
-                    "another experiment.name"
+                    f"the search {name} was begun with another declaration: {stored['name']} is no trial of it"
                 )
             self.study.enqueue_trial(params)
             self.study.ask(self._distributions)

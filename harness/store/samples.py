@@ -76,9 +76,8 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
                 part = file.read(columns=read_columns, use_threads=False).replace_schema_metadata()
                 tables.append(part.select(read_columns))
         except (pa.ArrowInvalid, OSError) as error:
-            raise TornFile(
-                f"{path} is not a readable Parquet file ({' '.join(str(error).split())}); move the run's directory away and run it again"
-            ) from error
+            fault = " ".join(str(error).split())
+            raise TornFile(f"{path} is not a readable Parquet file ({fault}); move the run's directory away") from error
         versions.add(metadata.get("benchmark_version", ""))
     if len(versions) > 1:
         raise SchemaMismatch(f"{directory} mixes benchmark versions {', '.join(sorted(versions))}; delete old parts")

@@ -84,10 +84,8 @@ class Checkpoints:
             return state
         whole, shards, native = folder / WHOLE, folder / SHARDS, isinstance(self.policy, NativePolicy)
         if native == (whole.exists() or shards.exists()):
-            raise ConfigError(
-                f"{folder} is of the {'transformers' if native else 'native'} policy; resume with the runtime.ranks, device and "
-                "gradient_checkpointing that it had"
-            )
+            kind = "transformers" if native else "native"
+            raise ConfigError(f"{folder} is of the {kind} policy; resume with the runtime.ranks and device that it had")
         if shards.exists():
             _read_shards(self.policy, self.optimizer, shards)
         else:

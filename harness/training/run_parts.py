@@ -127,7 +127,5 @@ class RunParts(TaskParts):
         longest, problem = max((len(ids), item.id) for ids, item in zip(self.prompts, self.problems, strict=True))
         cap, positions = self.config.sampling.max_response_tokens, self.engine.positions
         if positions is not None and longest + cap > positions:
-            raise ConfigError(
-                f"the prompt of training problem {problem} has {longest} tokens; with sampling.max_response_tokens={cap} it exceeds the "
-                f"{positions} positions of this model and engine"
-            )
+            prompt = f"the prompt of training problem {problem} has {longest} tokens"
+            raise ConfigError(f"{prompt}; with sampling.max_response_tokens={cap} it exceeds the {positions} positions")

@@ -49,10 +49,8 @@ def refused_places(runtime: RuntimeConfig) -> Iterator[str]:
     """Where a run cannot be trained by processes that this module starts."""
     for name in ("gpus_per_run", "runs_per_gpu"):
         if runtime.device != "cuda" and getattr(runtime, name) > 1:
-            yield (
-                f"runtime.{name}={getattr(runtime, name)} with runtime.device={runtime.device}, which trains on the CPU; add "
-                f"runtime.device=cuda, or set runtime.{name}=1"
-            )
+            value = f"runtime.{name}={getattr(runtime, name)}"
+            yield f"{value} with runtime.device={runtime.device}, which trains on the CPU; add runtime.device=cuda"
     if runtime.device == "cuda" and runtime.ranks > runtime.gpus_per_run:
         yield f"runtime.ranks={runtime.ranks} with runtime.gpus_per_run={runtime.gpus_per_run}: a GPU takes one process"
     if runtime.nodes > 1:

@@ -161,7 +161,9 @@ def test_trials_of_another_declaration_are_refused(store, changed):
     begun = sweep(store, trials=2)
     begun.ask(2)
     begun.record()
-    with pytest.raises(ConfigError, match=r"the search s was begun with another declaration: trial_0000 is no trial"):
+    with pytest.raises(
+        ConfigError, match=r"the search s was begun with another declaration: trial_0000 is no trial of it"
+    ):
         sweep(store, **changed)
 
 

@@ -277,10 +277,8 @@ def nothing_to_learn(right: float | None, where: str) -> str:
     if right not in (0.0, 1.0):
         return ""
     how, remedy = ("no answer", "easier") if right == 0 else ("every answer", "harder")
-    return (
-        f"{how} {where} is right, so there is nothing to learn from rewards; use {remedy} problems, or look at samples for a form of "
-        "the answer that the verifier does not read"
-    )
+    advice = f"use {remedy} problems, or look at samples for a form of the answer that the verifier does not read"
+    return f"{how} {where} is right, so there is nothing to learn from rewards; {advice}"
 
 
 def _lengths(samples: Samples) -> dict[str, Length]:

@@ -57,9 +57,8 @@ class OfflineFilter(Curriculum):
         config = self.config
         inside = (pass_rates >= config.min_pass_rate) & (pass_rates <= config.pass_rate)
         if not inside.any():
-            raise ConfigError(
-                f"{self._bounds} keep no problem: pass rates are {pass_rates.min():.3f} to {pass_rates.max():.3f}"
-            )
+            low, high = pass_rates.min(), pass_rates.max()
+            raise ConfigError(f"{self._bounds} keep no problem: pass rates are {low:.3f} to {high:.3f}; widen them")
         self.kept = np.flatnonzero(inside)
         self.walk = Uniform(len(self.kept), self.seed)
 
