@@ -5,7 +5,6 @@ other: shared with experiments, resumed after a crash, never run twice. Nothing 
 runs, so a search can be stopped and continued at any moment, until it has the wanted number of trials.
 """
 
-import contextlib
 import dataclasses
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from harness.configuration.compose import compose_run, parse_overrides
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import load_dataclass
 from harness.execution.supervisor import Summary, worker_count
-from harness.experiment.checks import Objection, absent, check_plan, refusals, report
+from harness.experiment.checks import absent, refusals
 from harness.experiment.declaration import Experiment, refuse_seed
 from harness.experiment.designs import short_names
 from harness.experiment.plan import Arm, Plan, PlannedArm, RunSpec
@@ -29,7 +28,6 @@ from harness.search.study import SearchSettings, overrides_of, parse_space
 from harness.store import ResultStore, layout
 from harness.store.lease import acquire
 
-_DRAWN_TRIALS = 8
 _TRIAL = "trial_"
 
 
@@ -51,8 +49,6 @@ class Search:
         if not any(parameter.key.lstrip("+").startswith("evaluation") for parameter in self.parameters):
             refuse_benchmark(experiment.benchmark, base, "the trials")
         self._refuse_what_cannot_run()
-        if base.runtime.checks != "off":
-            report(self._shared_objections(), base.runtime.checks)
         self.study = optuna.create_study(directions=settings.directions)
         self._open: dict[int, list[RunSpec]] = {}  # runs of the trials that are not told yet
         self.reasons: list[str] = []  # why trials of this call have no value
@@ -86,19 +82,6 @@ class Search:
                 raise ConfigError(f"experiment.search.space: {errors[0]}")
             for line in errors:
                 sys.stderr.write(f"note: trials with {line}\n")
-
-    def _shared_objections(self) -> list[Objection]:
-        """The objections that trials drawn at random have in common: those to a searched value are no objections to the search."""
-        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-        objections = []
-        for _ in range(_DRAWN_TRIALS):
-            trial = study.ask(self._distributions)
-            with contextlib.suppress(ConfigError):  # a combination that cannot run
-                plan = plan_of(self.experiment, [self._arm_of(trial.number, trial.params)], self._command)
-                objections.append([dataclasses.replace(item, arm="every trial") for item in check_plan(plan)])
-        if len(objections) < 2:  # what one alone has may be of its values
-            return []
-        return [item for item in objections[0] if all(item in others for others in objections)]
 
     def run(self, dispatch: Callable[[Sequence[RunSpec]], Summary], places: int) -> Summary:
         """Bring the study to its total: `dispatch` as many trials as fill the `places`, tell, and again.
@@ -152,11 +135,6 @@ class Search:
     @property
     def trial_count(self) -> int:
         return len(self.study.trials)
-
-    @property
-    def running_count(self) -> int:
-        """Trials that are asked for and not told."""
-        return len(self._open)
 
     @property
     def has_failed(self) -> bool:

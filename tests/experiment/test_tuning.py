@@ -103,7 +103,7 @@ def test_a_value_at_which_a_run_failed_is_not_taken_and_none_left_is_an_error(tm
     failed = {run_id: "failed" for arm in trials[:2] for run_id in arm.runs.values()}
     with pytest.raises(
         ConfigError,
-        match=f"arm '{plan.arms[0].name}' finished at none of its 2 values of learning_rate; .*{plan.name}_tuning`",
+        match=f"'{plan.arms[0].name}' finished at none of its 2 values of learning_rate .*{plan.name}_tuning",
     ):
         plan.first.settle(FakeStore(failed))
 

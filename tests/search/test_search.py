@@ -97,10 +97,10 @@ def test_a_stopped_search_asks_for_no_more_and_goes_on_later(store):
         return Summary(interrupted=ids, stopped_by=15)
 
     assert stopped.run(stop, 2).stopped_by == 15
-    assert (len(ids), stopped.trial_count, stopped.running_count) == (2, 2, 2)
+    assert (len(ids), stopped.trial_count, stopped.is_complete) == (2, 2, False)
     again = sweep(store, trials=4, sampler="random")
     assert set(ids) <= set(go(again).finished)
-    assert again.running_count == 0
+    assert again.is_complete
 
 
 def test_several_objectives_give_a_pareto_front(store):
@@ -117,14 +117,6 @@ def test_the_name_of_an_experiment_is_refused(store):
     store.write_plan("s", {"arms": [{"name": "grpo", "runs": {}}]})
     with pytest.raises(ConfigError, match=r"experiment\.name=s is another experiment of the store"):
         sweep(store)
-
-
-def test_checks_speak_of_what_every_trial_has_before_the_study_is_opened(store):
-    refused = [STEPS, "runtime.checks=refuse"]
-    with pytest.raises(ConfigError, match=r"1 check.* first: \[inert clip\] every trial: with one update per rollout"):
-        sweep(store, fixed=[*refused, "algorithm.updates_per_step=1"])
-    caps = "sampling.max_response_tokens=choice(32,64)"  # the default is not evaluated, and a trial may take the other
-    sweep(store, space=[RATE, caps], fixed=[*refused, "evaluation.caps=[64]"])
 
 
 def test_the_space_is_hydras_grammar():
