@@ -3,10 +3,9 @@
 With a cold start it is first trained on demonstrations, so that RL begins with responses that end and have an answer.
 """
 
-import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from harness.base_policy._recipe import Bases, ColdStart
 from harness.configuration.error import Checked, ConfigError, choice, ranged
@@ -54,10 +53,6 @@ class Config(Checked, key="model"):
         super().__post_init__()
         if self.bases != Bases() and not self.cold_start.steps:
             raise ConfigError("model.bases are cold starts, and there is none: set model.cold_start.steps")
-
-    def without_cold_start(self) -> Self:
-        """The policy that the cold start begins from."""
-        return dataclasses.replace(self, cold_start=ColdStart(), bases=Bases())
 
 
 def check(config: Config, task: Any) -> None:

@@ -239,7 +239,7 @@ def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
     """Tell what the policy answers before training and how far a difference will vary, for arms that ask it alike once."""
     import torch
 
-    from harness.evaluation.regime import regime_key, regimes
+    from harness.evaluation.regime import regime_key, regime_of
     from harness.model.linear import resolve_kernel
 
     groups: dict[str, list[PlannedArm]] = {}
@@ -249,9 +249,9 @@ def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
         config = arms[0].config
         torch.set_num_threads(config.runtime.threads)
         names = "all arms" if len(groups) == 1 else ", ".join(arm.name for arm in arms)
-        current, *earlier = regimes(config, store, resolve_kernel(config.runtime.linear_kernel), Progress)
+        current = regime_of(config, store, resolve_kernel(config.runtime.linear_kernel), Progress)
         widths = half_width_lines(plan, current.sample_sd) if current.mixed else []
-        for line in [*current.lines(), *(current.change_from(origin) for origin in earlier), *widths]:
+        for line in [*current.lines(), *widths]:
             yield f"before training, {names}: {line}"
 
 

@@ -63,11 +63,6 @@ class Regime:
         if self.mixed < LEAST_MIXED:
             yield f"advice: less than {_percent(LEAST_MIXED)} of the groups are mixed; larger groups, or problems of one difficulty"
 
-    def change_from(self, origin: Regime) -> str:
-        """What a cold start changed; `origin`: what there was before it."""
-        worse = "warning: the cold start made it worse: " if self.right < origin.right else ""
-        return f"{worse}before the cold start {_percent(origin.right)} were right, {_percent(origin.cut_off)} cut off"
-
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
@@ -96,24 +91,15 @@ def regime_key(config: RunConfig) -> str:
     return content_hash(dump(training.model), dump(training.evaluation), dump(training.verifier), dump(training.engine))
 
 
-def regimes(
-    config: RunConfig, store: ResultStore, linear_kernel: str, progress: Callable[[str], Progress]
-) -> list[Regime]:
-    """Ask the policy of a run `PROBLEMS` training problems before training, and after a cold start also the one before it."""
+def regime_of(config: RunConfig, store: ResultStore, linear_kernel: str, progress: Callable[[str], Progress]) -> Regime:
+    """Ask the policy of a run `PROBLEMS` training problems before training."""
     training = on_training_problems(config)
     models = [base_model("before training", config, store, linear_kernel)]
-    if config.model.kind == "pretrained" and config.model.cold_start.steps:
-        origin = replace(config, model=config.model.without_cold_start())
-        models.append(base_model("before the cold start", origin, store, linear_kernel))
     samples = training.evaluation.samples_per_problem
-    cells = evaluate_models(models, training, store, linear_kernel, [samples], progress, PROBLEMS)["cells"]
-    results = []
-    for cell in cells:
-        rows = read_parts(store.root / cell["samples"], ["problem_id", "sample_index", "correct"]).to_pandas()
-        shares_P = rows[rows["sample_index"] < samples].groupby("problem_id")["correct"].mean()
-        spread = float((shares_P * (1 - shares_P)).mean()) * samples / (samples - 1)
-        mixed, all_right = float(shares_P.between(0, 1, inclusive="neither").mean()), float((shares_P == 1).mean())
-        cut_off = float(cell["truncated_fraction"])
-        avg, sd = float(cell["avg"]), math.sqrt(spread)
-        results.append(Regime(len(shares_P), samples, cell["cap"], avg, cut_off, mixed, all_right, sd))
-    return results
+    (cell,) = evaluate_models(models, training, store, linear_kernel, [samples], progress, PROBLEMS)["cells"]
+    rows = read_parts(store.root / cell["samples"], ["problem_id", "sample_index", "correct"]).to_pandas()
+    shares_P = rows[rows["sample_index"] < samples].groupby("problem_id")["correct"].mean()
+    spread = float((shares_P * (1 - shares_P)).mean()) * samples / (samples - 1)
+    mixed, all_right = float(shares_P.between(0, 1, inclusive="neither").mean()), float((shares_P == 1).mean())
+    avg, cut_off = float(cell["avg"]), float(cell["truncated_fraction"])
+    return Regime(len(shares_P), samples, cell["cap"], avg, cut_off, mixed, all_right, math.sqrt(spread))

@@ -150,14 +150,12 @@ def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[s
             "maj_at": {str(k): _interval(reduction.scores[f"maj@{k}"]) for k in k_values},
         },
         "scores": means,
-        "coarse_ks": [k for k in k_values if 2 * k > samples.n],
         "lost_samples": reduction.lost_samples,
         **{name: None if np.isnan(share) else share for name, share in reduction.shares.items()},
         length: reduction.lengths,
         "verifier": {
             "verdicts": verdicts,
             "trouble": sum(verdicts.get(name, 0) for name in TROUBLE),
-            "vote_conflicts": reduction.conflicts,
         },
         "rules": dict(RULES),
     }

@@ -400,10 +400,9 @@ def _budget_reasons(ours: RunConfig, theirs: RunConfig) -> list[str]:
     if is_unequal(responses, other):
         times = f"so about {other / responses:.2g} times the updates"
         reasons.append(f"{responses:g} responses per update instead of {other:g}, {times}")
-    critics = (getattr(config.algorithm.advantage, "critic", None) for config in (ours, theirs))
-    own_critic, other_critic = (critic.warmup_steps if critic else 0 for critic in critics)
-    if own_critic != other_critic:
-        reasons.append(f"{own_critic} steps of a critic's warm-up, without policy updates, instead of {other_critic}")
+    warmup, other_warmup = map(_critic_warmup, (ours, theirs))
+    if warmup != other_warmup:
+        reasons.append(f"{warmup} steps of a critic's warm-up, without policy updates, instead of {other_warmup}")
     refills, other_refills = (c.algorithm.dead_groups.policy == "refill" for c in (ours, theirs))
     if refills != other_refills:
         other_way = "several times the updates without dynamic sampling"

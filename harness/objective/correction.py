@@ -8,6 +8,7 @@ sampling: Espeholt et al., arXiv:1802.01561; for RLVR: Yao et al. 2025 and Olmo 
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
 import torch
 
 from harness.objective.types import Tensor, response_index
@@ -63,12 +64,8 @@ def high_entropy_tokens(entropy_N: Tensor, loss_N: Tensor, fraction: float) -> T
     """
     if not bool(loss_N.any()):
         return loss_N.clone()
-    entropies = entropy_N[loss_N].double().sort().values
-    # linear interpolation between order statistics, as torch.quantile has it without a limit on the number of tokens
-    place = (1 - fraction) * (len(entropies) - 1)
-    low = int(place)
-    high = min(low + 1, len(entropies) - 1)
-    threshold = entropies[low] + (entropies[high] - entropies[low]) * (place - low)
+    # As torch.quantile, without its limit on the number of tokens.
+    threshold = float(np.quantile(entropy_N[loss_N].double().numpy(force=True), 1 - fraction))
     return loss_N & (entropy_N.double() >= threshold)
 
 

@@ -343,11 +343,10 @@ def test_a_run_begins_from_its_cold_start(source: Path, tmp_path: Path) -> None:
     assert prepared(config, tmp_path / "cache") == folder
 
 
-def test_plan_compares_the_policy_before_and_after_on_request(source: Path, tmp_path: Path, said: Said) -> None:
+def test_plan_asks_the_policy_after_its_cold_start_on_request(source: Path, tmp_path: Path, said: Said) -> None:
     small = ["preset=cold_start", f"model.path={source}", "model.revision=null", *SIZES, *RECIPE]
     told = said("plan", "--sample", *small, f"runtime.results={tmp_path}")
     assert "before training, all arms: 0 % of 32 answers are right" in told
-    assert "before the cold start 0 % were right" in told
 
 
 def test_one_device_that_cannot_hold_it_is_named_before_training(

@@ -120,11 +120,10 @@ def test_abstentions_take_a_place_but_never_win():
     assert majority_of([-1, -1], {0}, 2) == 0.0
 
 
-def test_votes_are_counted_over_many_problems_and_conflicts_are_shown():
+def test_votes_are_counted_over_many_problems_and_one_right_verdict_makes_a_class_right():
     problem = np.array([0, 0, 0, 2, 2, 2])
     classes = np.array([5, 5, 7, 7, 7, -1])
     votes = count_votes(problem, classes, np.array([True, False, False, False, False, False]), problems=3, n=3)
-    assert votes.conflicts == 1
     assert majority_at_k(votes, [3])[3].tolist() == [1.0, 0.0, 0.0]
 
 
@@ -200,7 +199,6 @@ def test_summary_of_a_hand_made_table():
     assert summary["response_tokens"]["truncated"]["count"] == 2
     assert summary["response_tokens"]["wrong"]["count"] == 5
     assert summary["verifier"]["verdicts"] == {"no_answer": 3, "right": 2, "timeout": 1, "wrong": 2}
-    assert summary["coarse_ks"] == [4]
     json.dumps(summary, allow_nan=False)
 
 

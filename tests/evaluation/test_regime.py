@@ -14,7 +14,7 @@ from verbs import jsonl
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.evaluation import regime
-from harness.evaluation.regime import Regime, regime_key, regimes
+from harness.evaluation.regime import Regime, regime_key, regime_of
 from harness.experiment.planning import make_plan
 from harness.experiment.power import SEED_SPREADS, half_width_lines
 from harness.statistics.intervals import comparison_level, half_width
@@ -41,15 +41,6 @@ def test_the_advice_is_about_the_mark_that_is_missed(change: dict[str, float], a
     assert advice is None or rest[0].startswith(advice)
 
 
-def test_a_cold_start_that_makes_the_policy_worse_is_said() -> None:
-    better, worse = Regime(**GOOD), Regime(**GOOD | {"right": 0.1, "cut_off": 0.9})
-    assert better.change_from(worse) == "before the cold start 10 % were right, 90 % cut off"
-    assert (
-        worse.change_from(better)
-        == "warning: the cold start made it worse: before the cold start 30 % were right, 2 % cut off"
-    )
-
-
 def test_the_shares_are_those_of_the_samples(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     """Two samples a problem, (1 1), (1 0), (0 0), (0 1): half right, half mixed, a quarter all right; p(1-p)·2/1 is 0.5, 0 or 0.5, 0."""
     monkeypatch.setattr(regime, "PROBLEMS", 4)
@@ -70,7 +61,7 @@ def test_the_shares_are_those_of_the_samples(monkeypatch: pytest.MonkeyPatch, tm
     )
     monkeypatch.setattr(regime, "read_parts", lambda *_: rows)
     config = compose_run([*SMALL, "algorithm.responses_per_prompt=2"])
-    (found,) = regimes(config, ResultStore(tmp_path), "torch", lambda _: lambda *_: None)
+    found = regime_of(config, ResultStore(tmp_path), "torch", lambda _: lambda *_: None)
     assert found == Regime(4, 2, 9, 0.5, 0.25, 0.5, 0.25, pytest.approx(0.5))
     assert found.all_wrong == 0.25
 

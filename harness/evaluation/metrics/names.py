@@ -203,7 +203,7 @@ class Reduction:
     """Every metric of the samples of one policy at one cap, `n` samples a problem.
 
     `scores`: metric such as ``pass@8`` to its value of every problem, [P]. `shares` are NaN over nothing; ``accuracy_finished`` is of the
-    responses that were not cut. `lengths`: response tokens by outcome, without lost ones. `conflicts`: answer classes with both verdicts.
+    responses that were not cut. `lengths`: response tokens by outcome, without lost ones.
     """
 
     n: int
@@ -212,7 +212,6 @@ class Reduction:
     lost_samples: int
     verdicts: dict[str, int]
     lengths: dict[str, Length]
-    conflicts: int
 
     @property
     def avg_P(self) -> Floats:
@@ -250,7 +249,6 @@ def reduce_samples(samples: Samples, ks: Sequence[int]) -> Reduction:
         lost_samples=int(samples.lost_R.sum()),
         verdicts=dict(zip(samples.verdict_names, counts, strict=True)),
         lengths=_lengths(samples),
-        conflicts=votes.conflicts,
     )
 
 
@@ -291,13 +289,8 @@ def _lengths(samples: Samples) -> dict[str, Length]:
 def _length(tokens_R: Ints) -> Length:
     if not len(tokens_R):
         return {"count": 0, "mean": None, "p50": None, "p95": None}
-    p50, p95 = np.quantile(tokens_R, [0.5, 0.95])
-    return {
-        "count": len(tokens_R),
-        "mean": float(tokens_R.mean()),
-        "p50": float(p50),
-        "p95": float(p95),
-    }
+    p50, p95 = np.quantile(tokens_R, [0.5, 0.95]).tolist()
+    return {"count": len(tokens_R), "mean": float(tokens_R.mean()), "p50": p50, "p95": p95}
 
 
 def _mean(values: Bools) -> float:
@@ -378,9 +371,8 @@ def _comparisons(answers: Sequence[str], keys: Keys) -> dict[str, list[str]]:
 class Votes:
     """Class sizes of P problems with n samples each, flat over the C (problem, class) pairs.
 
-    ``problem_C`` is sorted; samples in no class are abstentions. ``conflicts`` counts the classes whose
-    members carry both verdicts (the class then counts as right: one accepting verdict of its canonical
-    answer).
+    ``problem_C`` is sorted; samples in no class are abstentions. A class whose members carry both verdicts counts as right: one accepting
+    verdict of its canonical answer.
     """
 
     problems: int
@@ -388,7 +380,6 @@ class Votes:
     problem_C: Ints
     size_C: Ints
     right_C: Bools
-    conflicts: int = 0
 
 
 def count_votes(problem_R: Ints, class_R: Ints, right_R: Bools, *, problems: int, n: int) -> Votes:
@@ -396,16 +387,9 @@ def count_votes(problem_R: Ints, class_R: Ints, right_R: Bools, *, problems: int
     voting = class_R >= 0
     span = int(class_R.max(initial=0)) + 1
     key_V = problem_R[voting] * span + class_R[voting]
-    if problems * span <= 4 * max(len(key_V), 1) + 1024:  # dense ids: counting is cheaper than sorting
-        size_K = np.bincount(key_V, minlength=problems * span)
-        right_K = np.bincount(key_V[right_R[voting]], minlength=problems * span)
-        keys_C = np.flatnonzero(size_K)
-        size_C, rights_C = size_K[keys_C], right_K[keys_C]
-    else:
-        keys_C, inverse_V, size_C = np.unique(key_V, return_inverse=True, return_counts=True)
-        rights_C = np.bincount(inverse_V[right_R[voting]], minlength=len(keys_C))
-    conflicts = int(((rights_C > 0) & (rights_C < size_C)).sum())
-    return Votes(problems, n, keys_C // span, size_C.astype(np.int64), rights_C > 0, conflicts)
+    keys_C, inverse_V, size_C = np.unique(key_V, return_inverse=True, return_counts=True)
+    rights_C = np.bincount(inverse_V[right_R[voting]], minlength=len(keys_C))
+    return Votes(problems, n, keys_C // span, size_C.astype(np.int64), rights_C > 0)
 
 
 def majority_at_k(votes: Votes, ks: Sequence[int]) -> dict[int, Floats]:
