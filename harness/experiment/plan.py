@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.configuration.schema import RunConfig, portable, yaml_text
 from harness.engagement.measure import Measure
-from harness.evaluation.metrics.names import Metric, UnknownMetric, metric
+from harness.evaluation.metrics.names import Metric, metric
 from harness.statistics.attribution import Crossing
 from harness.statistics.intervals import replicates
 from harness.store import ResultStore, StoreError
@@ -193,7 +193,8 @@ class Plan:
 
     @classmethod
     def _read(cls, raw: Mapping[str, Any], label: str) -> Plan:
-        score, metrics = _metrics(raw, label)
+        names = raw.get("metric") or "avg"
+        metrics = tuple(map(metric, [names] if isinstance(names, str) else names))
         margins = raw.get("margin") or {}
         if not isinstance(margins, Mapping):
             margins = {metrics[0].name: margins}
@@ -202,7 +203,6 @@ class Plan:
             "title": raw.get("title") or raw["name"],
             "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
             "parts": tuple(Part(**part) for part in raw.get("parts") or ()),
-            "score": score,
             "metrics": metrics,
             "margins": margins,
         }
@@ -429,11 +429,3 @@ def _read_fields(kind: type[PublishedNumber | Measure | PlannedArm | Plan], raw:
         if item.default is MISSING and item.default_factory is MISSING and item.name not in values:
             raise KeyError(item.name)
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-
-
-def _metrics(raw: Mapping[str, Any], label: str) -> tuple[Metric, tuple[Metric, ...]]:
-    entry = raw.get("metric") or "avg"
-    try:
-        return metric("avg"), tuple(map(metric, [entry] if isinstance(entry, str) else entry))
-    except UnknownMetric as error:
-        raise PlanError(f"{label}: {error}") from error
