@@ -125,7 +125,7 @@ def result_of(samples: Samples, ks: Sequence[int] | None, length: str) -> dict[s
     """Return scores, intervals and health as a JSON-ready mapping; a mean over nothing is None.
 
     `avg` counts lost samples as wrong, `avg_present` leaves them out, and with them the problems of which nothing is there.
-    `coarse_ks` are k above n/2, where Pass@k rests on few subsets. Truncated overlaps right and wrong in the distribution of `length`.
+    Truncated overlaps right and wrong in the distribution of `length`.
     """
     k_values = default_ks(samples.n) if ks is None else sorted(set(ks))
     require_ks(k_values, samples.n)
