@@ -10,7 +10,6 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
-from harness.verify.read import words
 from harness.verify.read.answers import read_text
 from harness.verify.read.expressions import names_of
 from harness.verify.read.grammar import Node, agree
@@ -46,9 +45,7 @@ class Comparison:
         if gold.modulus and answer.modulus and gold.modulus != answer.modulus:
             return False
         if _differ_in_unit(gold.unit, answer.unit):
-            ratio = None if answer.tree is None else words.unit_ratio(gold.unit, answer.unit)
-            converted = replace(answer, tree=("*", answer.tree, ("number", ratio, -1)), unit=gold.unit)
-            return ratio is not None and self.equal(gold, replace(converted, text=f"{ratio} {answer.text}"))
+            return False
         if "forms" in kinds:
             golds, answers = (node.items if node.kind == "forms" else (node,) for node in (gold, answer))
             return _any(self.equal(one, other) for one in golds for other in answers)
@@ -69,8 +66,6 @@ class Comparison:
             is_option = gold.items or answer.items or gold.mark.upper() in "ABCDE"
             return gold.mark.upper() == answer.mark.upper() if is_option else gold.mark == answer.mark
         return self.equal(*(node.items[0] if node.kind == "choice" and node.items else node for node in (gold, answer)))
-
-    # ---------------------------------------------------------------- relations
 
     def _relations(self, gold: Node, answer: Node) -> bool | None:
         """A relation against what is none: its value counts."""
@@ -94,65 +89,46 @@ class Comparison:
             return _any(self.equal(one, other) for one in gold_forms for other in answer_forms)
         is_pair = len(gold.items) == len(answer.items) == 2
         if not is_pair or any(item.tree is None for item in (*gold.items, *answer.items)):
-            turned = " ".join(_TURNED.get(sign, sign) for sign in reversed(answer.mark.split()))
-            is_turned = len(gold.items) > 2 and gold.mark == turned
-            return self._sequences(gold.items, answer.items[::-1]) if is_turned else self._by_leaf(gold, answer)
+            return self._by_leaf(gold, answer)
         sign = ratio_sign(*(("-", node.items[0].tree, node.items[1].tree) for node in (gold, answer)))
         if not sign:
             return self._by_leaf(gold, answer) if sign is None or gold.mark == answer.mark == "=" else False
         return answer.mark == (gold.mark if sign > 0 else _TURNED.get(gold.mark, gold.mark))
 
-    # ---------------------------------------------------------------- structures
-
     def _structures(self, gold: Node, answer: Node) -> bool | None:
-        gold, answer = _as_points(gold, answer)
         kinds = {gold.kind, answer.kind}
         if kinds <= {"formula", "choice"}:
             return self._formulas(gold, answer)
         if kinds == {"bracket"}:
-            if gold.mark != answer.mark and all(item.kind == "bracket" for item in (*gold.items, *answer.items)):
-                return self._sequences(_flat(gold), _flat(answer))  # `[[1,2],[3,4]]` is a matrix
             # `[1,2,3]` is a tuple as well; of two numbers it is an interval.
             is_tuple = {gold.mark, answer.mark} == {"()", "[]"} and len(gold.items) > 2
             return self._sequences(gold.items, answer.items) if gold.mark == answer.mark or is_tuple else False
-        if kinds <= {"list", "set"}:
-            return self._lists(gold.items, answer.items)
-        if kinds == {"union"}:
-            return self._multisets(gold.items, answer.items)
-        if kinds == {"ratio"}:
-            sides = [[item.number for item in node.items] for node in (gold, answer)]
-            is_exact = all(isinstance(number, Fraction) and number for side in sides for number in side)
-            if len(sides[0]) != len(sides[1]) or not is_exact:
-                return self._sequences(gold.items, answer.items)
-            return len({a / b for a, b in zip(*sides, strict=True)}) == 1
         if kinds == {"list", "bracket"}:
             bracket, several = (gold, answer) if gold.kind == "bracket" else (answer, gold)
             if bracket.mark == "()":
                 return self._sequences(_bare(gold.items), _bare(answer.items))
             return self._lists(gold.items, answer.items) if bracket.mark == "[]" and several.mark != r"\pm" else False
-        return self._mixed_kinds(gold, answer)
-
-    def _mixed_kinds(self, gold: Node, answer: Node) -> bool | None:
-        """Two kinds that may still say one thing: a set of one value, a ratio, a base, a decimal comma."""
-        for whole in (gold, answer):
-            if whole.kind == "set" and (len(whole.items) != 1 or whole.items[0].text == r"\emptyset"):
-                return False
-            if whole.kind == "set":
+        if kinds <= {"list", "set"} or kinds == {"union"}:
+            return self._lists(gold.items, answer.items)
+        for whole, single in ((gold, answer), (answer, gold)):
+            if whole.kind == "set" and len(whole.items) == 1 and whole.items[0].text != r"\emptyset":
                 return self.equal(*(node.items[0] if node is whole else node for node in (gold, answer)))
-        if gold.kind == answer.kind:
-            return gold.mark == answer.mark  # two bases
-        single, other = (gold, answer) if gold.kind in ("formula", "choice") else (answer, gold)
-        number = single.number
-        if single.kind == "formula" and single.tree is None:
-            return self._by_leaf(gold, answer)
-        if other.kind == "base" and number is not None:
-            return other.mark.endswith("_10") and number == int(other.mark.removesuffix("_10"))
-        if other.kind == "ratio" and number is not None:
-            sides = [item.number for item in other.items]
-            is_fraction = len(sides) == 2 and all(isinstance(side, Fraction) and side for side in sides)
-            return is_fraction and numbers_equal(sides[0] / sides[1], number) and not _is_integer(number)
-        one = _as_one(other, other is gold) if other.kind == "list" and len(other.items) == 2 else None
-        return one is not None and self._formulas(*(one if node is other else node for node in (gold, answer)))
+            if single.kind == "formula" and single.tree is None:
+                return self._by_leaf(gold, answer)
+        if "base" in kinds:
+            digits = [node.mark.removesuffix("_10") if node.kind == "base" else node.text for node in (gold, answer)]
+            return digits[0] == digits[1]
+        return self._ratios(gold, answer) if "ratio" in kinds and kinds <= {"ratio", "formula", "choice"} else False
+
+    def _ratios(self, gold: Node, answer: Node) -> bool | None:
+        """Ratios by their quotients; `3:4` is the number 3/4, but `3:1` is not 3."""
+        sides = [[item.number for item in node.items] or [node.number, Fraction(1)] for node in (gold, answer)]
+        if not all(isinstance(number, Fraction) and number for side in sides for number in side):
+            return self._sequences(gold.items, answer.items) if gold.kind == answer.kind else False
+        is_number = gold.kind != answer.kind
+        quotients = {a / b for a, b in zip(*sides, strict=False)}
+        is_integer = is_number and any(len(node.items) == 0 and node.number.denominator == 1 for node in (gold, answer))
+        return len(sides[0]) == len(sides[1]) and len(quotients) == 1 and not is_integer
 
     def _lists(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
         """Lists and sets: by name where the items have names, else in any order and whatever is said twice."""
@@ -177,17 +153,14 @@ class Comparison:
             return self._sequences(gold, answer)
         candidates, unknown = list(answer), False
         for item in gold:
-            verdicts = [(self.equal(item, candidate), candidate) for candidate in candidates]
-            match = next((candidate for verdict, candidate in verdicts if verdict), None)
-            if match is not None:
-                candidates.remove(match)
-            elif any(verdict is None for verdict, _ in verdicts):
+            verdicts = [self.equal(item, candidate) for candidate in candidates]
+            if True in verdicts:
+                candidates.pop(verdicts.index(True))
+            elif None in verdicts:
                 unknown = True
             else:
                 return False
         return None if unknown else True
-
-    # ---------------------------------------------------------------- numbers and formulas
 
     def _formulas(self, gold: Node, answer: Node) -> bool | None:
         if gold.tree is None or answer.tree is None:
@@ -200,14 +173,14 @@ class Comparison:
                 return self._formulas(*((radians, other) if other is answer else (other, radians)))
         if gold.percent != answer.percent:
             return self._percent_equal(*((gold, answer) if gold.percent else (answer, gold)))
-        if gold.number is None or answer.number is None:
-            if any(node.is_out_of_reach for node in (gold, answer)):
-                return False  # equal by its text alone
-            equal = trees_equal(gold.tree, answer.tree)
-            return self._by_leaf(gold, answer) if equal is None else equal
-        if numbers_equal(gold.number, answer.number):
-            return trees_equal(gold.tree, answer.tree) is not False
-        return _rounds(gold, answer) or _rounds(answer, gold)
+        if any(node.is_out_of_reach for node in (gold, answer)):
+            return False  # equal by its text alone
+        a, b = gold.number, answer.number
+        is_exact = isinstance(a, Fraction) and isinstance(b, Fraction)
+        equal = a == b if is_exact else trees_equal(gold.tree, answer.tree)
+        if equal is False and a is not None and b is not None:
+            return _rounds(gold, answer) or _rounds(answer, gold)
+        return self._by_leaf(gold, answer) if equal is None else equal
 
     def _percent_equal(self, percentage: Node, plain: Node) -> bool:
         """`50%` is the number 0.5, and 50 as well; a plain number below one is never a percentage: `0.5%` is not 0.5."""
@@ -248,34 +221,6 @@ def _distinct(nodes: Sequence[Node]) -> list[Node]:
     return list(seen.values())
 
 
-def _is_integer(number: object) -> bool:
-    return isinstance(number, Fraction) and number.denominator == 1
-
-
-def _as_points(gold: Node, answer: Node) -> tuple[Node, Node]:
-    """`C(5, 3)` is a point beside a point, or beside another one of that name; else it is a binomial."""
-    is_named = [node.text.startswith("C(") and node.text.find(")") == len(node.text) - 1 for node in (gold, answer)]
-    if all(is_named) or (any(is_named) and "bracket" in (gold.kind, answer.kind)):
-        gold, answer = (read_text(node.text.removeprefix("C")) for node in (gold, answer))
-    return gold, answer
-
-
-def _as_one(pair: Node, is_gold: bool) -> Node | None:
-    """Return two items as the one number that they may be: `1,22` is 1.22, `62,5 %` is 62.5 %, `2 and 3/5` is 2.6; else None.
-
-    A gold list needs two digits behind its comma.
-    """
-    (whole, part), number = pair.items, None
-    is_sum = not is_gold and pair.mark == "and" and part.decimals < 0 and part.is_numeral
-    before, _, behind = pair.text.removesuffix(r"\%").partition(",")
-    digits = before[1:] if before[:1] in ("+", "-") else before
-    if digits.isdecimal() and behind.isdecimal() and (not is_gold or part.percent or len(behind) > 1):
-        number = Fraction(f"{before}.{behind}")
-    elif is_sum and _is_integer(whole.number) and whole.number and 0 < part.number < 1:
-        number = whole.number + (part.number if whole.number > 0 else -part.number)
-    return None if number is None or _is_integer(number) else replace(part, tree=("number", number, -1))
-
-
 def _differ_in_unit(gold: str, answer: str) -> bool:
     """Return whether two answers are measured in two units; a unit on one side only is ignored, and so are things that are counted."""
     shorter, longer = sorted((gold, answer), key=len)
@@ -289,9 +234,6 @@ def _rounds(exact: Node, decimal: Node, scale: int = 1) -> bool:
     if decimal.decimals < 0 or 0 <= exact.decimals <= decimal.decimals or not isinstance(number, Fraction):
         return False
     return rounds_to(exact.number * scale, number, decimal.decimals)
-
-
-# ---------------------------------------------------------------- the value of a relation
 
 
 def is_name(node: Node) -> bool:
@@ -348,10 +290,6 @@ def assigned_name(node: Node) -> str:
         return ""
     sides = [side for side in (node.items[0], node.items[-1]) if is_name(side) and side.kind != "words"]
     return "".join(char for char in sides[0].text if char not in " {}") if sides else ""
-
-
-def _flat(rows: Node) -> list[Node]:
-    return [item for row in rows.items for item in row.items]
 
 
 def _bare(nodes: Sequence[Node]) -> tuple[Node, ...]:

@@ -16,12 +16,12 @@ from harness.verify.read.tokens import NUMBER, OverLimit, tokenize
 from harness.verify.read.values import constant
 
 _LAST_CHARACTERS = 16_000  # of a response, for Math-Verify
-_CONTEXT_CHARS = 12  # in which the sign of a numeral is looked for
 _FRACTION = r"\\[dtc]?frac\s*(?:\{\s*-?\d+\s*\}\s*\{\s*\d+\s*\}|\d\s*\d)|\d+\s*/\s*\d+(?!\d)"
-# Exponents, subscripts and other commands are no numerals, nor is what stands in a word.
+# Exponents, subscripts and other commands are no numerals, nor is what stands in a word; a minus behind an operand subtracts.
 _PIECE = re.compile(
     r"(?P<other>(?<=[A-Za-z0-9)\]}])\s*[\^_]\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\[A-Za-z]+|[+-]?[0-9]+|\w)|\\(?![dtc]?frac(?![A-Za-z]))[A-Za-z]+)"
-    rf"|(?<![A-Za-z0-9])(?P<numeral>{_FRACTION}|{NUMBER})(?P<percent>\s*\\?%)?",
+    r"|(?P<minus>(?<![A-Za-z0-9)\]}%!])(?<![A-Za-z0-9)\]}%!]\s)[-−]\s*|(?<=[A-Za-z]\s)[-−])?"
+    rf"(?<![A-Za-z0-9])(?P<numeral>{_FRACTION}|{NUMBER})(?P<percent>\s*\\?%)?",
     re.ASCII,
 )
 _FRAMED_GOLD = re.compile(
@@ -35,17 +35,11 @@ def cross_verdicts(pairs: Sequence[tuple[str, str]], pool: WorkerPool) -> list[b
 
     It has none where Math-Verify cannot read the gold, or runs out of its time.
     """
-    verdicts: dict[tuple[str, str], bool | None] = {}
-    cases = {}
-    for pair in dict.fromkeys(pairs):
-        if gold_value(pair[1]) is None:
-            cases[pair] = pair[1], pair[0][-_LAST_CHARACTERS:]
-        else:
-            verdicts[pair] = last_numeral_is(*pair)
+    unread = [pair for pair in dict.fromkeys(pairs) if gold_value(pair[1]) is None]
+    cases = {(response, gold): (gold, response[-_LAST_CHARACTERS:]) for response, gold in unread}
     answers = pool.answers(cases.values())
-    for pair, case in cases.items():
-        verdicts[pair] = {"right": True, "wrong": False}.get(answers[case][0])
-    return [verdicts[pair] for pair in pairs]
+    words = {"right": True, "wrong": False}
+    return [words.get(answers[cases[pair]][0]) if pair in cases else last_numeral_is(*pair) for pair in pairs]
 
 
 def last_numeral_is(response: str, gold: str) -> bool:
@@ -64,7 +58,7 @@ def gold_value(gold: str) -> _Value | None:
     """Return the value of a gold that is one numeral, with a frame, a currency or a degree sign at most; else None."""
     framed = _FRAMED_GOLD.fullmatch(gold.rpartition("####")[2].replace(r"\$", ""))
     text = "" if framed is None else (framed["boxed"] or framed["bare"] or "").strip(" $")
-    match = _PIECE.fullmatch(text, text[:1] in ("-", "−", "+"))
+    match = _PIECE.fullmatch(text.removeprefix("+"))
     return None if match is None or match["other"] else _value(match)
 
 
@@ -77,19 +71,7 @@ def _value(match: re.Match[str]) -> _Value | None:
         return None
     if not isinstance(value, Fraction):
         return None
-    return -value if _negative(match.string, match.start()) else value, match["percent"] is not None
-
-
-def _negative(text: str, start: int) -> bool:
-    """Return whether a minus before a numeral is its sign, not a subtraction or a hyphen."""
-    context = text[max(0, start - _CONTEXT_CHARS) : start]
-    minus = context.rstrip()
-    if not minus.endswith(("-", "−")):
-        return False
-    prefix = minus[:-1].rstrip()
-    if prefix[-1:].isalpha():  # "is -4", not "x - 4" or "day-4"
-        return prefix != minus[:-1] and minus == context
-    return not prefix or not (prefix[-1].isdigit() or prefix[-1] in ")]}%!")
+    return -value if match["minus"] else value, match["percent"] is not None
 
 
 def _equal(value: _Value, gold: _Value) -> bool:

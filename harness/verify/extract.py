@@ -20,10 +20,10 @@ _TAIL_CHARS = 200_000
 _MOST_NEIGHBOURS = 64
 _BESIDE_CHARS = 60  # of what stands before or behind an answer on its line
 
-_BOX = re.compile(r"\\+(?:[bB]?oxed|beginboxed|fbox)\s*(?:\{|(?P<bare>[^\s{}$\\]{1,64}))")
+_BOX = re.compile(r"\\+(?:[bB]?oxed|beginboxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _UNIT = r"(?:\\?%|\^?\{?\\(?:circ|degree)\}?|[°º]|\\(?:text|mathrm|mbox)\s*\{[^{}\n]{0,30}\}(?:\^\{?\d\}?)?|[A-Za-z]+(?:/[A-Za-z]+)?)"
-_BEHIND = re.compile(rf"(?:[ $~)*]|\\[,;!) \]])*(?P<unit>{_UNIT}(?: +{_UNIT})*)")
+_BEHIND = re.compile(rf"(?:[ $~)*]|\\[,;!) \]])*(?P<unit>{_UNIT})")
 # It begins with one character of a set, which makes the search fast.
 _MARKER = re.compile(
     r"[#<AaCc](?:(?<=#)###|(?<=A)(?P<label>(?:\*\*)?[^\S\n]*:)|(?<=<)(?i:(?:final_)?answer>)"
@@ -39,11 +39,11 @@ _AFTER_ANSWER = re.compile(
     r"(?:[\s.,;:!?*_`'\"$\)\]}。]|<\|[^|<>\n]{1,40}\|>|</?[a-z_]{1,20}>|\\[\])}]|\\end\{[a-z*]{1,12}\})*"
 )
 _DENIED = re.compile(
-    r"(?:\b(?:not|cannot|neither|never|nor|anything but|rather than|instead of)|n['’]t|(?P<only>\bother than))"
+    r"(?:\b(?:not|cannot|neither|never|nor|anything but|rather than|instead of)|n['’]t"
+    r"|^(?!.*\b(?:no|nothing|none|not|only)\b).*\bother than)"
     r"(?:\s+(?:be|equal|possibly|really|the))*[\s$:*_(\\\[]*$",
     re.IGNORECASE,
 )
-_NONE_BEFORE = frozenset(("no", "nothing", "none", "not", "only"))
 _REFUTED = re.compile(r"[\s$)*_\\\]}]*(?:[?？]|(?:is|was|seems|would be) (?:wrong|incorrect|false|impossible|not)\b)")
 _ADDS_NOTHING = re.compile(r"[MO]*[wfpxayNOP]{0,8}[MO]*")
 
@@ -66,19 +66,15 @@ class Answer(NamedTuple):
 
 def extract(response: str, extraction: str, is_cut_off: bool = False) -> Answer | None:
     """Return the raw final answer of a response by an extraction of `VerifierConfig`, or None."""
-    body, offset = response, 0
+    body = response
     if "think>" in response:
         start, end = response.rfind("<think>"), response.rfind("</think>")
-        if start > end:
-            body = response[:start]
-            end = body.rfind("</think>")
-        if end >= 0:
-            offset = end + len("</think>")
+        body = response[:start] if start > end else response
+        end = body.rfind("</think>")
+        offset = end + len("</think>")
+        if end >= 0 and any(map(str.isalnum, body[offset:])):
             answer = _extract(body[offset:], extraction, is_cut_off)
-            if answer is not None:
-                return answer._replace(end=answer.end + offset)
-            if any(map(str.isalnum, body[offset:])):
-                return None  # it ends without an answer
+            return answer and answer._replace(end=answer.end + offset)
     return _extract(body, extraction, is_cut_off)
 
 
@@ -107,9 +103,6 @@ def _extract(body: str, extraction: str, is_cut_off: bool) -> Answer | None:
     return answer or (_last_value(body) if extraction == "any" and not is_cut_off else None)
 
 
-# ---------------------------------------------------------------- boxes
-
-
 class _Box(NamedTuple):
     """Where a box begins with its command, where its content begins and ends, and where it ends with its brace."""
 
@@ -135,25 +128,17 @@ def _last_box(body: str) -> Answer | None:
         stop = box.start
     neighbours = tuple(reversed(parts)) if len(parts) > 1 else ()
     behind = _BEHIND.match(body, last.stop, last.stop + _BESIDE_CHARS)
-    units = [] if behind is None else behind["unit"].split(" ")
-    for count in (len(units), 1) if units else ():
-        unit = " ".join(units[:count])
-        if _adds_nothing(unit) and (count > 1 or not unit[0].isalpha() or words.unit_of(unit) or unit == "percent"):
-            return Answer(f"{parts[0]} {unit}", behind.start("unit") + len(unit) if behind else 0, None, neighbours)
+    if behind is not None and (not behind["unit"][0].isalpha() or words.unit_of(behind["unit"])):
+        return Answer(f"{parts[0]} {behind['unit']}", behind.end(), None, neighbours)
     return Answer(parts[0], last.stop, None, neighbours)
 
 
 def _boxes(body: str) -> list[_Box]:
     """Return the balanced boxes that are not empty and stand in no other one, in order; one pass, since some may never close."""
     commands, boxes, open_braces = {}, list[_Box](), list[int]()
-    bare = list[_Box]()
     first = min(place for place in (body.find("oxed"), body.find("fbox")) if place >= 0)
     for match in _BOX.finditer(body, max(0, first - 12)):
         commands[match.end() - 1] = match.start()
-        if match["bare"]:
-            bare.append(
-                _Box(match.start(), match.start("bare"), match.end() - match["bare"].endswith("."), match.end())
-            )
     for brace in _BRACE.finditer(body, min(commands, default=len(body))):
         if brace[0] == "{":
             open_braces.append(brace.start())
@@ -164,7 +149,7 @@ def _boxes(body: str) -> list[_Box]:
             while boxes and boxes[-1].start > start:
                 boxes.pop()  # it stands in this one
             boxes.append(_Box(commands[start], start + 1, brace.start(), brace.end()))
-    return sorted(boxes + bare) if bare else boxes
+    return boxes
 
 
 def _is_joint(gap: str) -> bool:
@@ -178,11 +163,7 @@ def _is_retracted(body: str, box: _Box) -> bool:
     """Return whether a box stands behind a denial, or before a question mark or a refutation."""
     before = body[max(0, box.start - _BESIDE_CHARS) : box.start].rpartition("\n")[2]
     denied = _DENIED.search(before)
-    is_only = denied is not None and denied["only"] and not _NONE_BEFORE.isdisjoint(before.lower().split())
-    return bool(denied and not is_only) or _REFUTED.match(body, box.stop) is not None
-
-
-# ---------------------------------------------------------------- answer lines
+    return denied is not None or _REFUTED.match(body, box.stop) is not None
 
 
 def _last_line(body: str, begin: int, behind_box: bool) -> Answer | None:
@@ -221,17 +202,12 @@ def _answer_behind(body: str, marker: re.Match[str], at_once: bool) -> Answer | 
             return None
         start += copula.end()
         line = _line(body, start)
-    is_below = False
     while not _content(line) and start + len(line) < len(body):
         start += len(line) + 1
-        line, is_below = _line(body, start), True
+        line = _line(body, start)
     content = _content(line)
-    if is_below and content[1:2] in (" ", "\t"):
+    if "\n" in body[marker.end() : start] and content[1:2] in (" ", "\t"):
         content = content.lstrip("-–—•*+").lstrip()  # a bullet
-    for opening, closing in (("$$", "$$"), (r"\[", r"\]")):
-        if content.startswith(opening) and (end := body.find(closing, line.find(opening) + start + 2)) >= 0:
-            content = body[start + line.find(opening) : end + 2]
-            line = body[start : end + 2]
     return _read_line(content, start + len(line), at_once) if content else None
 
 
@@ -262,15 +238,12 @@ def _content(line: str) -> str:
     return text if text.strip(" *_:\t\r$\\[(\"'}#=") else ""
 
 
-# ---------------------------------------------------------------- the end of the text
-
-
 def _last_value(body: str) -> Answer | None:
     """Return the value that a text ends with: of a displayed formula, or of its last sentence that gives one."""
     tail = _SPECIAL_TOKEN.sub(" ", body[-_LINE_CHARS:]).rstrip()
-    for opening, closing in (("$$", "$$"), (r"\[", r"\]")):
-        if tail.endswith(closing) and (start := tail.rfind(opening, 0, -2)) >= 0:
-            return _read_line(tail[start:], len(body), at_once=False, last=True)
+    opening = {"$$": "$$", r"\]": r"\["}.get(tail[-2:])
+    if opening is not None and (start := tail.rfind(opening, 0, -2)) >= 0:
+        return _read_line(tail[start:], len(body), at_once=False, last=True)
     for line in reversed(tail.split("\n")[-20:]):
         if _BOX.search(line):
             return None  # it never closes

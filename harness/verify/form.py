@@ -7,7 +7,6 @@ answer has to be one. Elsewhere it may use what the gold one uses, and is not th
 """
 
 import re
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -15,14 +14,11 @@ from harness.verify.compare import value_forms
 from harness.verify.read.expressions import TRIGONOMETRY, Tree, is_numeral, names_of
 from harness.verify.read.grammar import Node
 from harness.verify.read.tokens import OverLimit, render, tokenize
-from harness.verify.read.values import constant
+from harness.verify.read.values import calls, constant
 
 _MORE_OPEN = 2  # open operations beyond the gold answer's, where that has such operations itself
-_KINDS = (
-    {"binom": "factorial"}
-    | dict.fromkeys(("ln", "lg", "log_base"), "log")
-    | dict.fromkeys(("root", "abs", "degree", "percent", "exp"), "")
-)
+_KINDS = {"binom": "factorial", "ln": "log", "lg": "log", "log_base": "log"}
+_KINDS |= dict.fromkeys(("root", "abs", "degree", "percent", "exp"), "")
 _SERIES = (r"\sum", r"\prod", r"\int", r"\lim")
 
 
@@ -31,13 +27,14 @@ def is_unevaluated(gold: Node, answer: Node, problem: str | None = None) -> bool
     golds, answers = _leaves(gold, strict=True), _leaves(answer, strict=False)
     scientific = sum("10^" in leaf.text for leaf in golds)
     if golds and all(map(_is_done, golds)) and not scientific:
-        is_open = not all(_is_done(leaf) or _is_radian(golds, leaf) for leaf in answers)
+        is_angle = golds[0].unit == "degree"
+        is_open = any(not _is_done(leaf) and (not is_angle or _open(leaf.tree)) for leaf in answers)
     else:
-        allowed = sum(map(_open_of, golds)) + scientific
+        allowed = sum(_open(leaf.tree) for leaf in golds) + scientific
         allowed += _MORE_OPEN if allowed or gold.kind == "relation" else 0
         is_scalar = len(golds) == 1 and golds[0].tree is not None and not names_of(golds[0].tree)
         new = set().union(*map(_functions, answers)) - set().union(*map(_functions, golds))
-        is_open = sum(map(_open_of, answers)) > allowed or (is_scalar and bool(new))
+        is_open = sum(_open(leaf.tree) for leaf in answers) > allowed or (is_scalar and bool(new))
     if is_open or problem is None or len(golds) != 1 or len(answers) != 1:
         return is_open
     return _is_restated(golds[0], answers[0], problem)
@@ -45,26 +42,19 @@ def is_unevaluated(gold: Node, answer: Node, problem: str | None = None) -> bool
 
 def is_open(gold: Node) -> bool:
     """Return whether a gold answer itself leaves something to work out."""
-    return any(_open_of(leaf) for leaf in _leaves(gold, strict=True))
+    return any(_open(leaf.tree) for leaf in _leaves(gold, strict=True))
 
 
 def _is_done(leaf: Node) -> bool:
     return leaf.is_numeral or leaf.text.lstrip("+-").startswith((r"\infty", r"\mathbb", r"\emptyset"))
 
 
-def _left(leaves: Sequence[Node]) -> tuple[bool, int]:
-    return not all(map(_is_done, leaves)), sum(map(_open_of, leaves))
-
-
-def _is_radian(golds: Sequence[Node], leaf: Node) -> bool:
-    return golds[0].unit == "degree" and r"\pi" in leaf.text and not _open_of(leaf)
-
-
 def _leaves(node: Node, strict: bool) -> list[Node]:
     """Return the formulas that an answer consists of, without names; of several forms of one value that which is a number."""
     forms = list(node.items) if node.kind == "forms" else value_forms(node, strict) if node.kind == "relation" else []
     if forms:
-        return min((_leaves(form, strict) for form in forms), key=_left)
+        found = [_leaves(form, strict) for form in forms]
+        return min(found, key=lambda leaves: sum(2 * _open(leaf.tree) + (not _is_done(leaf)) for leaf in leaves))
     if node.kind in ("words", "base") or (node.kind == "choice" and not node.items):
         return []
     if node.kind == "formula":
@@ -74,31 +64,20 @@ def _leaves(node: Node, strict: bool) -> list[Node]:
     return [leaf for item in items for leaf in _leaves(item, strict)]
 
 
-# ---------------------------------------------------------------- what is left to work out
-
-
-def _open_of(leaf: Node) -> int:
-    return 0 if leaf.tree is None else _open(leaf.tree)
-
-
-def _open(tree: Tree) -> int:
+def _open(tree: Tree | None) -> int:
     """Return how many operations of a syntax tree are open; numbers of one sum or product are, wherever they stand."""
-    if is_numeral(tree):
+    if tree is None or is_numeral(tree):
         return 0
     parts = [part for part in tree[1:] if isinstance(part, tuple)]
     count = 0
     if tree[0] in ("+", "-", "*"):
         parts = _chain(tree, "*" if tree[0] == "*" else "+-")
-        surds = [part for part in parts if not _is_rational(part)]
+        surds = [part for part in parts if not isinstance(constant(part), Fraction)]
         like = [_without_numbers(part) for part in surds if tree[0] != "*" and not names_of(part)]
         count = max(len(parts) - len(surds) - 1, 0) + len(like) - len(set(like))
-    elif tree[0] != "neg" and _is_rational(tree):
+    elif tree[0] != "neg" and isinstance(constant(tree), Fraction):
         return 1
     return count + sum(map(_open, parts))
-
-
-def _is_rational(tree: Tree) -> bool:
-    return isinstance(constant(tree), Fraction)
 
 
 def _chain(tree: Tree, operators: str) -> list[Tree]:
@@ -109,40 +88,29 @@ def _chain(tree: Tree, operators: str) -> list[Tree]:
 def _without_numbers(term: Tree) -> tuple[Tree, ...]:
     """Return the factors of a term that are no numbers; terms that have the same ones add up."""
     factors = _chain(term[1] if term[0] == "neg" else term, "*")
-    return tuple(sorted((factor for factor in factors if not _is_rational(factor)), key=repr))
+    return tuple(sorted((factor for factor in factors if not isinstance(constant(factor), Fraction)), key=repr))
 
 
 def _functions(leaf: Node) -> set[str]:
     """Return the functions that a formula uses, by their kinds."""
-    return {sign for sign in _SERIES if sign in leaf.text} | _called(leaf.tree or ())
-
-
-def _called(tree: Tree) -> set[str]:
-    name = tree[1] if tree[:1] == ("call",) else ""
-    own = {_KINDS.get(name, "sin" if name in TRIGONOMETRY else name)} - {""}
-    return own.union(*(_called(part) for part in tree[1:] if isinstance(part, tuple)))
-
-
-# ---------------------------------------------------------------- what the problem says already
+    called = calls(leaf.tree) if leaf.tree is not None else ()
+    kinds = {_KINDS.get(name, "sin" if name in TRIGONOMETRY else name) for name in called}
+    return kinds.union(sign for sign in _SERIES if sign in leaf.text) - {""}
 
 
 def _is_restated(gold: Node, answer: Node, problem: str) -> bool:
     """Return whether an answer only repeats what the problem's text says: an expression, or a number in another notation."""
-    is_in_two_units = any(map(str.isdigit, answer.text.partition(" ")[2]))
-    is_plain = answer.is_numeral and "^" not in answer.text and answer.unit == gold.unit and not is_in_two_units
+    is_plain = answer.is_numeral and "^" not in answer.text and answer.unit == gold.unit
     if gold.text == answer.text or (is_plain and (answer.percent <= gold.percent or answer.tree == gold.tree)):
         return False
-    return re.search(rf"(?<![\d.]){re.escape(_joined(answer.text))}(?!\d|\.\d)", _shown(problem)) is not None
-
-
-def _joined(text: str) -> str:
-    return "".join(text.split())
+    text = re.escape("".join(answer.text.split()))
+    return re.search(rf"(?<![\d.]){text}(?!\d|\.\d)", _shown(problem)) is not None
 
 
 @lru_cache(maxsize=4_096)
 def _shown(problem: str) -> str:
     """Return the text of a problem as an answer writes it; nothing where it is too long."""
     try:
-        return _joined(render(tokenize(problem)))
+        return "".join(render(tokenize(problem)).split())
     except OverLimit:
         return ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import signal
 import subprocess
 import sys
@@ -15,8 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Pipe
 
 from harness.verify.config import VerifierConfig
-from harness.verify.worker import ENVIRONMENT, READY
 
+# Of the processes: what could change a verdict is fixed.
+ENVIRONMENT = {
+    "PYTHONHASHSEED": "0",
+    "SYMPY_GROUND_TYPES": "python",
+    "MPMATH_NOGMPY": "1",
+    "SYMPY_USE_CACHE": "yes",
+    "OMP_NUM_THREADS": "1",
+}
 _START_WALL_SECONDS = 300.0
 Case = tuple[str, str, str] | tuple[str, str]
 Answer = tuple[str, str, float]
@@ -34,7 +40,7 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._owner = 0
         self._threads: ThreadPoolExecutor | None = None
-        self._idle: queue.LifoQueue[_Worker] = queue.LifoQueue()
+        self._own = threading.local()
         self._workers: list[_Worker] = []
         self.starts = 0  # processes so far
 
@@ -52,7 +58,7 @@ class WorkerPool:
             return {}
         with self._lock:
             if self._threads is None or self._owner != os.getpid():
-                self._owner, self._workers, self._idle = os.getpid(), [], queue.LifoQueue()
+                self._owner, self._workers = os.getpid(), []
                 self._threads = ThreadPoolExecutor(self._config.workers, "verifier")
             threads = self._threads
         return dict(zip(unique, threads.map(self._grade, unique), strict=True))
@@ -68,41 +74,35 @@ class WorkerPool:
         threads.shutdown(cancel_futures=True)
         for worker in list(self._workers):
             self._end(worker)
-        self._idle = queue.LifoQueue()
 
-    def _grade(self, case: Case) -> Answer:
+    def _grade(self, case: Case, may_repeat: bool = True) -> Answer:
+        """Grade a case by this thread's worker, or a new one where it has none or lost it."""
         start = time.perf_counter()
-        verdict, method = self._try_case(case)
-        if verdict == "killed":
-            verdict, method = self._try_case(case)
-        return verdict, method, time.perf_counter() - start
-
-    def _try_case(self, case: Case) -> tuple[str, str]:
-        """Return the verdict on a case from an idle worker, or a new one; a worker that fails is replaced."""
-        try:
-            worker = self._idle.get_nowait()
-        except queue.Empty:
-            worker = self._start()
+        worker = getattr(self._own, "worker", None) or self._start()
         verdict, method = worker.grade(case, self._config.backstop_wall_seconds)
         if verdict in ("timeout", "killed"):
             self._end(worker)
-        else:
-            self._idle.put(worker)
-        return verdict, method
+            if verdict == "killed" and may_repeat:
+                return self._grade(case, may_repeat=False)
+        return verdict, method, time.perf_counter() - start
 
     def _start(self) -> _Worker:
         if self._threads is None:
             raise RuntimeError("the verifier was closed")
         worker = _Worker(self._config.timeout_cpu_seconds)
         self._workers.append(worker)
+        self._own.worker = worker
         self.starts += 1
-        if (fault := worker.fault()) is not None:
+        if not worker.is_ready():
             self._end(worker)
-            raise RuntimeError(f"verifier processes cannot start: {fault}")
+            raise RuntimeError("verifier processes cannot start: see what `python -m harness.verify.worker` says")
         return worker
 
     def _end(self, worker: _Worker) -> None:
-        worker.end()
+        self._own.worker = None
+        worker.process.kill()
+        worker.process.wait()
+        worker.link.close()
         with contextlib.suppress(ValueError):  # `close` and its thread may both come here
             self._workers.remove(worker)
 
@@ -121,19 +121,16 @@ class _Worker:
                 [sys.executable, "-c", code],
                 pass_fds=[remote.fileno()],
                 env={**os.environ, **ENVIRONMENT},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL),
             )
 
-    def fault(self) -> str | None:
-        """Wait until the process is ready; return why it is not."""
+    def is_ready(self) -> bool:
+        """Wait until the process can work; False where it ended instead, or says nothing."""
         try:
-            word = str(self.link.recv()) if self.link.poll(_START_WALL_SECONDS) else "no word from it"
+            return self.link.poll(_START_WALL_SECONDS) and self.link.recv() == ""
         except (EOFError, OSError):
-            word = f"it ended with exit code {self.process.wait()}"
-        return None if word == READY else word
+            return False
 
     def grade(self, case: Case, wall_seconds: float) -> tuple[str, str]:
         """Return the verdict on a case and what decided; `timeout` or `killed` where the process has to be replaced."""
@@ -146,9 +143,3 @@ class _Worker:
             ran_out = self.process.wait() == -signal.SIGPROF
             return ("timeout" if ran_out else "killed"), "pool"
         return verdict, method
-
-    def end(self) -> None:
-        """Kill the process and wait for it."""
-        self.process.kill()
-        self.process.wait()
-        self.link.close()

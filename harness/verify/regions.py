@@ -8,11 +8,12 @@ from fractions import Fraction
 from functools import cmp_to_key
 from itertools import pairwise
 
-from harness.verify.read.expressions import names_of
+from harness.verify.read.expressions import Tree, names_of
 from harness.verify.read.grammar import Node
 from harness.verify.read.values import Number, as_real, is_real, numbers_equal, value
 
 # Which orders of two numbers (below, equal, above) each sign allows.
+_REALS = r"\mathbb{R}"
 _ALLOWED = {"<": (-1,), ">": (1,), r"\le": (-1, 0), r"\ge": (0, 1), r"\ne": (-1, 1)}
 
 
@@ -22,49 +23,37 @@ class _NoSet(Exception):
 
 def same_set(gold: Node, answer: Node) -> bool | None:
     """Return whether two nodes are one set, said of one unknown; None where either is none."""
+    names = [{name for leaf in _leaves(node) for name in names_of(leaf.tree or ("none",))} for node in (gold, answer)]
+    if max(map(len, names)) > 1:
+        return None
     try:
-        ends, names = set[Number](), (set[str](), set[str]())
-        for node, own in zip((gold, answer), names, strict=True):
-            _survey(node, ends, own)
-        if max(map(len, names)) > 1:
-            return None
-        return len(set.union(*names)) < 2 and all(_contains(gold, x) == _contains(answer, x) for x in _probes(ends))
+        probes = _probes({*_ends(gold), *_ends(answer)})
+        is_same = all(_contains(gold, x) == _contains(answer, x) for x in probes)
     except _NoSet:
         return None
+    return is_same and len(set.union(*names)) < 2
 
 
-def _survey(node: Node, ends: set[Number], names: set[str]) -> None:
-    """Collect the numbers at which a set may begin or end, and the unknowns it is said of. Raises `_NoSet`."""
-    if node.kind == "relation" and node.mark != r"\in":
-        _survey_bounds(node, ends, names)
-    elif node.kind in ("relation", "union", "list"):
-        if node.kind == "relation" and node.items[0].tree is not None:
-            names.update(names_of(node.items[0].tree))
-        elif node.kind == "list" and any(item.kind != "relation" for item in node.items):
-            raise _NoSet
-        for item in node.items[node.kind == "relation" :]:
-            _survey(item, ends, names)
-    elif node.kind == "set" or (node.kind == "bracket" and len(node.items) == 2):
-        ends.update(map(_number, node.items))
-    elif node.text != r"\mathbb{R}":
+def _leaves(node: Node) -> list[Node]:
+    return [leaf for item in node.items for leaf in _leaves(item)] if node.items else [node] * (node.text != _REALS)
+
+
+def _ends(node: Node) -> list[Number]:
+    """Return the numbers at which a set may begin or end: of `|x-2| < 1` those which are 1 or -1 away from 2."""
+    leaves = _leaves(node)
+    numbers = [_number(leaf) for leaf in leaves if leaf.number is not None]
+    trees = [leaf.tree for leaf in leaves if leaf.number is None and leaf.tree is not None]
+    middles = [value(tree, dict.fromkeys(names_of(tree), Fraction(0))) for tree in map(_inside, trees)]
+    return numbers + [sign * number - middle for middle in middles for number in numbers for sign in (1, -1)]
+
+
+def _inside(tree: Tree) -> Tree:
+    """Return what stands between the bars of `|x-2|`, or an unknown. Raises `_NoSet` for others: these are left to solve."""
+    inside = tree[2] if tree[:2] == ("call", "abs") else tree
+    name = inside[1] if inside is not tree and inside[0] in ("+", "-") else inside
+    if name[0] != "name" or len(names_of(tree)) != 1:
         raise _NoSet
-
-
-def _survey_bounds(node: Node, ends: set[Number], names: set[str]) -> None:
-    """Collect the bounds of `0 < x < 1` and of `|x-2| < 1`; what is left to solve is no set."""
-    if any(sign not in _ALLOWED for sign in node.mark.split()):
-        raise _NoSet
-    bounds = [_number(item) for item in node.items if item.number is not None]
-    for tree in (item.tree or ("none",) for item in node.items if item.number is None):
-        is_modulus = tree[:2] == ("call", "abs") and tree[2][0] in ("name", "+", "-")
-        inside = tree[2] if is_modulus else tree
-        name = inside[1] if is_modulus and inside[0] != "name" else inside
-        if name[0] != "name" or names_of(tree) != [name[1]]:
-            raise _NoSet
-        names.add(name[1])
-        middle = value(inside, {name[1]: Fraction(0)}) if is_modulus else Fraction(0)  # of `|x-2|`: -2
-        bounds += [sign * bound - middle for bound in bounds for sign in (1, -1)] if is_modulus else []
-    ends.update(bounds)
+    return inside
 
 
 def _probes(ends: set[Number]) -> list[Number]:
@@ -79,24 +68,27 @@ def _order(a: Number, b: Number) -> int:
 
 
 def _contains(node: Node, x: Number) -> bool:
-    if node.kind == "relation" and node.mark == r"\in":
-        return _contains(node.items[1], x)
-    if node.kind == "relation":
-        trees = [item.tree for item in node.items if item.tree is not None]
-        sides = pairwise(value(tree, dict.fromkeys(names_of(tree), x)) for tree in trees)
-        return all(_order(a, b) in _ALLOWED[sign] for sign, (a, b) in zip(node.mark.split(), sides, strict=False))
-    if node.kind == "list":
-        parts = [_contains(item, x) for item in node.items]
-        return any(parts) if node.mark == "or" else all(parts)
-    if node.kind == "union":
-        inside = _contains(node.items[0], x)
-        for sign, item in zip(node.mark.split(), node.items[1:], strict=True):
-            inside = (inside or _contains(item, x)) if sign == r"\cup" else (inside and not _contains(item, x))
-        return inside
-    if node.kind == "bracket":
+    signs = node.mark.split()
+    if node.kind == "relation" and signs != [r"\in"]:
+        if any(item.tree is None for item in node.items) or any(sign not in _ALLOWED for sign in signs):
+            raise _NoSet
+        sides = [value(item.tree, dict.fromkeys(names_of(item.tree), x)) for item in node.items if item.tree]
+        return all(_order(a, b) in _ALLOWED[sign] for sign, (a, b) in zip(signs, pairwise(sides), strict=True))
+    if node.kind == "bracket" and len(node.items) == 2:
         low, high = (_order(x, _number(item)) for item in node.items)
         return low >= (node.mark[0] == "(") and high <= -(node.mark[-1] == ")")
-    return node.kind == "formula" or any(_order(x, _number(item)) == 0 for item in node.items)
+    if node.kind == "set":
+        return any(_order(x, _number(item)) == 0 for item in node.items)
+    if node.kind not in ("relation", "union", "list"):
+        if node.text != _REALS:
+            raise _NoSet
+        return True
+    if node.kind == "list" and any(item.kind != "relation" for item in node.items):
+        raise _NoSet
+    inside, *others = [_contains(item, x) for item in node.items[node.kind == "relation" :]]
+    for sign, part in zip(signs if node.kind == "union" else signs * len(others), others, strict=False):
+        inside = (inside or part) if sign in ("or", r"\cup") else (inside and part != (sign == r"\setminus"))
+    return inside
 
 
 def _number(node: Node) -> Number:

@@ -17,16 +17,15 @@ from harness.verify.cross_check import cross_verdicts
 from harness.verify.extract import Answer, ends_response, extract
 from harness.verify.form import is_open, is_unevaluated
 from harness.verify.gold import OWN_TEXT, UNRELATED, Gold, equal_spellings, wrong_neighbours
-from harness.verify.pool import WorkerPool
+from harness.verify.pool import ENVIRONMENT, WorkerPool
 from harness.verify.read.answers import read_text
 from harness.verify.read.grammar import Node
 from harness.verify.read.symbols import restore_escapes
 from harness.verify.read.tokens import MAX_CHARS, OverLimit
 from harness.verify.read.values import DECIMAL_DIGITS
 from harness.verify.read.words import asks_for_point
-from harness.verify.worker import ENVIRONMENT
 
-GRAMMAR_VERSION = 22  # C(n,k), a factor before a matrix, `2 and 3/5`, `62,5 %`
+GRAMMAR_VERSION = 23  # less is read: no units are converted, no decimal comma, no C(n,k), no factor before a matrix
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000
@@ -133,8 +132,6 @@ class MathVerifier:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    # ------------------------------------------------------------------ one response
-
     def _grade(self, response: str, raw_gold: str, problem: str | None, is_cut_off: bool) -> _Graded:
         """Return the verdict on a response by its value, None where a worker has to tell, with the gold and the answer."""
         gold = self._gold(raw_gold)
@@ -175,8 +172,6 @@ class MathVerifier:
             return verdict
         return Verdict("unevaluated", answer.text[:_SHOWN_CHARS], "form", verdict.seconds)
 
-    # ------------------------------------------------------------------ two answers
-
     def _compare(self, gold: Node, answer: Node, start: float) -> Verdict | None:
         """Return the verdict on two answers, when the cache or exact comparison has one."""
         key = gold.text, answer.text
@@ -206,11 +201,10 @@ class MathVerifier:
 
     def _grade_in_pool(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
         """Return the verdicts of a batch that the workers grade."""
-        cases = {key: (*key, self.config.percent) for key in keys}
-        answers = self.pool.answers(cases.values())
-        found = {key: answers[case] for key, case in cases.items()}
+        found = self.pool.answers((*key, self.config.percent) for key in keys)
         return {
-            key: self._remember(key, Verdict(word, key[1], how, seconds)) for key, (word, how, seconds) in found.items()
+            (gold, answer): self._remember((gold, answer), Verdict(word, answer, how, seconds))
+            for (gold, answer, _), (word, how, seconds) in found.items()
         }
 
     def _remember(self, key: _Key, verdict: Verdict) -> Verdict:
@@ -248,9 +242,4 @@ def _versions(config: VerifierConfig) -> dict[str, str]:
         "gmpy2": "present, not used" if importlib.util.find_spec("gmpy2") else "absent",
         "ground_types": ENVIRONMENT["SYMPY_GROUND_TYPES"],
     }
-    for package in _PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = "absent"
-    return versions
+    return versions | {package: importlib.metadata.version(package) for package in _PACKAGES}

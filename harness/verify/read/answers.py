@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from harness.verify.read import words
-from harness.verify.read.grammar import Node, date, label, letter_of, plain_words, value
+from harness.verify.read.grammar import Node, date, label, plain_words, value
 from harness.verify.read.tokens import OverLimit, Token, render, tokenize
 
 _EQUALS, _MINUS = Token("relation", "=", True), Token("operator", "-", True)
@@ -33,6 +33,8 @@ _CODES = {
     "relation": "R",
     "mark": "M",
 }
+_PLAIN_SIGNS = ("=", ",", "{", r"\{", "[")
+_PLAIN = ("number", "name", "letters", "command", "operator")
 _SIGNS = {"%": "P", ",": ",", ";": ",", "and": "&", "or": "|", "—": "D", ":": ":", "=": "E", r"\approx": "E"}
 _ABBREVIATIONS = frozenset(("approx", "ca", "eq", "vs", "i.e", "e.g", "resp", "fig", "sq", "cu"))
 
@@ -41,13 +43,9 @@ _RESTATED = re.compile(r",?(?:i|[qt]c)[,M]*(?=[^a-z]+$)")
 _REMARK = re.compile(r"(?P<kept>[^Ny]*(?:N|y|o(?=,?r)).*?),*[Drq].*")
 _SIGNED = re.compile(r"(?<![N!])s[pf]*(?=[Nn])")
 _BOUNDARY = re.compile(r"(?<!d)l|(?<=[NPwko,])[ko]|[,&](?=[b-z])")
-_CLAUSE = re.compile(
-    r"(?P<subject>.*(?:c|E(?=[a-z])|(?<![NP]):))?(?P<lead>[a-z]*)(?P<value>[^a-z].*?)(?P<tail>c[a-z]*)?"
-)
-_LAST = re.compile(r"(?P<subject>.*c)?(?P<lead>(?:.*[a-z])?)(?P<value>[^a-z]+[a-z]*)(?P<tail>)")
+_CLAUSE = re.compile(r"(?P<subject>.*(?:c|E(?=[a-z])|(?<![NP]):))?(?P<lead>[a-z]*)(?P<value>[^a-z].*?)(?:c[a-z]*)?")
+_LAST = re.compile(r"(?P<subject>.*c)?(?P<lead>(?:.*[a-z])?)(?P<value>[^a-z]+[a-z]*)")
 _RESULT = re.compile(r".*[a-z].*E(?P<value>[^a-zE][^E]*)")
-_ADDED = re.compile(r"(?<=[NOPMw])p[^,&|]+")
-_THING_THEN_VALUE = re.compile(r"[^a-z]+[a-z]*?[a-wyz](?=N)")
 
 
 @lru_cache(maxsize=50_000)
@@ -59,8 +57,11 @@ def read_answer(text: str, prose: bool = False, last: bool = False) -> Node | No
         prose: the text is a line, where any words may stand before the value and numbers behind it; in a box they make it a text.
         last: of a line without a copula the last value counts, not the first.
     """
+    tokens = tokenize(text)
     try:
-        return _answer(_sentences(list(tokenize(text)), prose), prose, last)
+        if tokens and all(token.kind in _PLAIN or token.text in _PLAIN_SIGNS for token in tokens) and "!" not in text:
+            return value(tokens)  # nothing is said in words
+        return _answer(_sentences(list(tokens), prose), prose, last)
     except RecursionError as error:
         raise OverLimit from error
 
@@ -112,8 +113,7 @@ def _sentence(tokens: list[Token], prose: bool, last: bool) -> Node | None:
     tokens = _without_remarks(tokens)
     code = code_of(tokens)
     if "N" not in code:
-        is_verdict = re.match(r"[yo](?:[,M]|$)", code) or (code[:1] == "d" and tokens[0].text == "false")
-        return value(tokens[:1] if is_verdict else tokens) if plain_words(tokens) else None
+        return value(tokens) if plain_words(tokens) else None
     if not any(map(str.islower, code)) or date(tokens, "") is not None:
         return value(tokens)
     end = len(code)
@@ -179,29 +179,12 @@ def _clause(tokens: list[Token], prose: bool, last: bool) -> Node | None:
     if clause is None:
         return None
     subject, rest = tokens[: max(0, clause.end("subject") - 1)], tokens[clause.start("value") : clause.end("value")]
-    lead, tail = clause["lead"], tokens[clause.end("value") :][1:]
-    if tail and not all(token.text in words.AFFIRMED for token in tail) and not _is_number(rest):
-        return value(tail)  # `n is even`
+    lead = clause["lead"]
     if "b" in lead[-3:]:
         return None
     is_call = bool(lead) and rest[0].text == "(" and not rest[0].spaced
     if is_call or (not prose and not subject and re.search("[^fpax]", lead)):
         return _as_text(tokens)
     if subject and not any(map(str.islower, code_of(subject))):
-        return value([*subject, _EQUALS, *_quantity(rest, prose)])
-    return value(_quantity(rest, prose))
-
-
-def _is_number(tokens: list[Token]) -> bool:
-    return any(token.kind == "number" or token.items or letter_of(token).isupper() for token in tokens)
-
-
-def _quantity(tokens: list[Token], prose: bool) -> list[Token]:
-    """Return a value and its unit without what is added to it."""
-    code = code_of(tokens)
-    for added in reversed(list(_ADDED.finditer(code, 0, len(code)))):
-        if code[added.start() - 1] != "P" and added.end() - added.start() > 1:
-            del tokens[added.start() : added.end()]
-    if prose and (thing := _THING_THEN_VALUE.match(code_of(tokens))):
-        tokens = tokens[: thing.end()]
-    return tokens
+        return value([*subject, _EQUALS, *rest])
+    return value(rest)

@@ -140,34 +140,22 @@ class _Reader:
                 token._replace(kind="name", text=letter) for letter in token.text
             ]
             return self.atom()
-        if token.text in ("_", "^"):  # `{}_{10}C_3`
-            size = self.argument(whole=True)
-            if self.take().text != "C" or self.operator("_") is None:
-                raise _NoExpression
-            return ("call", "binom", size, self.argument(whole=True))
         if token.kind == "name":
             return self.name(token.text)
         if token.kind == "command":
             return self.command(token.text[1:])
         if token.kind != "group" or token.text not in ("(", "{", "[", *_BRACKETS):
             raise _NoExpression
-        if token.text == "{" and not token.items:
-            return self.atom()  # `{}`
         tree = _Reader(token.items).whole()
         return ("call", _BRACKETS[token.text], tree) if token.text in _BRACKETS else tree
 
     def name(self, text: str) -> Tree:
-        group = self.token()
-        if text == "C" and group is not None and group.text == "(" and len(_split(group.items)) == 2:
-            return self.call("binom")
         if self.operator("_") is not None:
             script = self.take()
             return ("name", f"{text}_{render(script.items) or script.text}")
         while self.operator("'") is not None:
             text += "'"
         return ("constant", _CONSTANTS[text]) if text in _CONSTANTS else ("name", text)
-
-    # ---------------------------------------------------------------- commands
 
     def command(self, name: str) -> Tree:
         group = self.token()

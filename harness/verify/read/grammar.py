@@ -88,7 +88,9 @@ def value(tokens: Sequence[Token]) -> Node:
     """Return the value that tokens write; a formula without a tree where they write none."""
     tokens = _trimmed(tokens)
     text = render(tokens)
-    for rule in (date, _words, _choice, _bracket, _compound, _several, _signs, _divided, _base, _quantity):
+    if len(tokens) == 1 and tokens[0].kind == "number":
+        return Node("formula", text, tree=expression(tokens))
+    for rule in (date, _words, _choice, _bracket, _several, _signs, _divided, _base, _quantity):
         node = rule(tokens, text)
         if node is not None:
             return node
@@ -138,9 +140,6 @@ def _parts(group: Token) -> list[list[Token]]:
     return [part for part in split(items, "separator")[0] if part]
 
 
-# ---------------------------------------------------------------- words and options
-
-
 def plain_words(tokens: Sequence[Token]) -> str:
     """Return words alone, without articles and punctuation."""
     shown = (token for token in tokens if token.kind not in ("mark", "separator") and token.text not in words.ARTICLES)
@@ -148,13 +147,9 @@ def plain_words(tokens: Sequence[Token]) -> str:
 
 
 def date(tokens: Sequence[Token], text: str) -> Node | None:
-    """A date, or nothing at all, is words: `20 June 2024`, `6/20/2024` and `2024-06-20` are one; `3/4/2025` is itself alone."""
+    """A date, or nothing at all, is words: `20 June 2024` and `2024-06-20` are one; `3/4/2025` is itself alone."""
     if not tokens or _DATE.fullmatch(text):
-        first, second, *last = (part.lstrip("0") for part in re.split("[-/]", text or "--"))
-        if "-" not in text and len(last[0]) == 4 and (int(first) > 12) != (int(second) > 12):
-            first, *last = last[0], *sorted((first, second), key=int)
-            second = last.pop(0)
-        return Node("words", text, mark="-".join((first, second, *last)))
+        return Node("words", text, mark="-".join(part.lstrip("0") for part in re.split("[-/]", text)))
     months = [words.MONTHS[token.text] for token in tokens if token.text in words.MONTHS]
     days = sorted((token.text for token in tokens if token.kind == "number"), key=len)
     is_plain = all(token.kind in ("word", "number", "mark", "separator") for token in tokens)
@@ -205,9 +200,6 @@ def _choice(tokens: Sequence[Token], text: str) -> Node | None:
         return None
     letter, rest = found
     return Node("choice", text if rest else letter, (value(rest),) if rest else (), mark=letter)
-
-
-# ---------------------------------------------------------------- several values
 
 
 def _signs(tokens: Sequence[Token], text: str) -> Node | None:
@@ -262,47 +254,22 @@ def _divided(tokens: Sequence[Token], text: str) -> Node | None:
         if found and not all(sides):
             return Node("formula", text)
         if found:
-            last = sides[-1]
-            if len(last) > 1 and last[-1].text == "(" and any(token.kind == "relation" for token in last[-1].items):
-                sides[-1] = last[:-1]  # a restriction in brackets
             items = tuple(map(value, sides))
             unit = items[-1].unit if kind == "ratio" else ""
             return Node(kind, text, items, mark=" ".join(found), unit=unit, modulus=items[-1].modulus)
     return None
 
 
-# ---------------------------------------------------------------- brackets
-
-
 def _bracket(tokens: Sequence[Token], text: str) -> Node | None:
     first, last = tokens[0], tokens[-1]
-    is_named = len(tokens) == 2 and first.kind == "name" and first.text.isupper() and first.text != "C"
-    if first.text in ("[", "]") and last.text in ("[", "]") and first.kind == last.kind == "mark":  # ]1, 2[
-        parts = split(tokens[1:-1], "separator")[0]
-        mark = {"]": "(", "[": "["}[first.text] + {"[": ")", "]": "]"}[last.text]
-    elif len(tokens) == 1 and first.text == r"\{":
+    is_named = len(tokens) == 2 and first.kind == "name" and first.text.isupper()
+    if len(tokens) == 1 and first.text == r"\{":
         return _set(first, text)
     elif last.text in _OPENERS and (len(tokens) == 1 or is_named):
         parts, mark = _parts(last), last.text + last.raw  # (2, 3), P(2, 3)
     else:
-        return _times(tokens[:-1], last, text) if len(tokens) > 1 and last.text in _OPENERS else None
-    return Node("bracket", text, tuple(map(value, parts)), mark=mark) if len(parts) > 1 else None
-
-
-def _times(factor: Sequence[Token], tuple_: Token, text: str) -> Node | None:
-    r"""`\frac13 (1, 2)`: a number times a tuple or a matrix, entry by entry; None where a call stands there."""
-    whole = expression([*factor, Token("group", "(", items=(Token("number", "1"),))])
-    if factor[-1].kind not in ("number", "group", "operator") or whole is None or constant(whole) is None:
         return None
-    product = whole[1] if whole[0] == "neg" else whole
-    is_plain = is_numeral(product[1] if product[0] == "*" else product)
-    items = []
-    for part in split(tuple_.items, "separator")[0]:
-        is_row = len(part) == 1 and part[0].text in _OPENERS
-        item = value([*factor, *(part if is_row else [Token("group", "(", items=tuple(part), raw=")")])])
-        is_number = is_plain and isinstance(item.number, Fraction) and value(part).is_numeral
-        items.append(replace(item, tree=("number", item.number, -1)) if is_number else item)
-    return Node("bracket", text, tuple(items), mark=tuple_.text + tuple_.raw) if len(items) > 1 else None
+    return Node("bracket", text, tuple(map(value, parts)), mark=mark) if len(parts) > 1 else None
 
 
 def _set(group: Token, text: str) -> Node | None:
@@ -313,24 +280,6 @@ def _set(group: Token, text: str) -> Node | None:
         return Node("set", text, tuple(_items(_parts(group))))
     condition = value(sides[1])
     return condition if condition.kind in ("relation", "list") else None
-
-
-# ---------------------------------------------------------------- numbers
-
-
-def _compound(tokens: Sequence[Token], text: str) -> Node | None:
-    """A quantity in two units: `3 hours and 20 minutes`."""
-    places = [place for place, token in enumerate(tokens) if token.kind == "number"]
-    if len(places) != 2 or places[0] or len(tokens) > 5 or any(token.kind in ("operator", "group") for token in tokens):
-        return None
-    halves = (tokens[: places[1]], tokens[places[1] :])
-    large, small = (_measured([token for token in half if token.kind != "separator"], "") for half in halves)
-    if large is None or small is None or large.number is None or small.number is None:
-        return None
-    ratio = words.unit_ratio(small.unit, large.unit)
-    if ratio is None or ratio <= 1:
-        return None
-    return Node("formula", text, tree=("number", large.number * ratio + small.number, -1), unit=small.unit)
 
 
 def _base(tokens: Sequence[Token], text: str) -> Node | None:

@@ -106,7 +106,6 @@ _FONTS = (
 )
 TEXT_FONTS = frozenset(_TEXT_FONTS.split())
 FONTS = TEXT_FONTS.union(_FONTS.split())
-KNOWN = (SYMBOLS.keys() | FONTS | {"begin", "end", "mathbb", "sum", "prod", "int", "lim"}) - {"$", ",", ";", ":", "&"}
 
 # What JSON and Python make of a backslash and a letter, and the commands that begin so. Nobody writes the first four on purpose; a tab, a
 # line end or a return is one unless the rest of a command follows.

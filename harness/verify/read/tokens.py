@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from harness.verify.read import words
-from harness.verify.read.symbols import FONTS, KNOWN, LETTERS, SPELLED, SYMBOLS, TEXT_FONTS, fold, restore_escapes
+from harness.verify.read.symbols import FONTS, LETTERS, SPELLED, SYMBOLS, TEXT_FONTS, fold, restore_escapes
 
 MAX_CHARS = 4_096
 MAX_DEPTH = 24
@@ -30,7 +30,7 @@ _DRESS = re.compile(
 _MATRIX = re.compile(
     r"\\begin\s*\{([pb]?(?:small)?matrix|array|cases)\}(?:\s*\{[lcr| ]*\})?(.*?)\\end\s*\{\1\}", re.DOTALL
 )
-_RAISED = re.compile(r"<su([pb])>([^<>]*)</su[pb]>")
+_DOUBLED = re.compile(r"\\\\(?=[A-Za-z{}])")
 _MONEY = re.compile(r"(?<!\\)\$(?=\d[^$\s]*(?:\s[^$]*)?$|\d[^$\s]*\s(?:[^$]*\s)?\$\d)")
 _GROUPING = r"(?:,|\{,\}|,\\!|\\[,;!: ]|[' ~])"
 NUMBER = (
@@ -43,9 +43,9 @@ NUMBER = (
     r"|(?P<number>\d+(?:\.\d+)?|\.\d+)"
 )
 _TOKEN = re.compile(
-    r"(?P<power>(?<=[A-Za-z0-9)}])\*\*(?=[A-Za-z0-9({-]))|(?P<space>(?:\s|~|\\[,;:!> \n]|\*\*\*?|__|[`\"#]|^==|==$)+)"
+    r"(?P<power>(?<=[A-Za-z0-9)}])\*\*(?=[A-Za-z0-9({-]))|(?P<space>(?:\s|~|\\[\\,;:!> \n]|\*\*\*?|__|[`\"#]|^==|==$)+)"
     rf"|{NUMBER}|\\(?P<text>{'|'.join(sorted(TEXT_FONTS))})\*?\s*\{{"
-    r"|(?P<environment>\\begin\s*\{(?P<kind>\w+)\}.*?\\end\s*\{(?P=kind)\})|(?P<row>\\\\)"
+    r"|(?P<environment>\\begin\s*\{(?P<kind>\w+)\}.*?\\end\s*\{(?P=kind)\})|(?P<degree>\^\s*(?:(?:\\circ|\\degrees?|o)(?![a-zA-Z])|\{\s*(?:\\circ|\\degrees?|o)(?![a-zA-Z])\s*\}))"
     r"|\\(?:mathbb|Bbb)\s*(?P<field>\{[^{}]*\}|\w)|(?P<ne>\\not\s*=)|\\(?P<command>[a-zA-Z]+|.|$)"
     # An article; two letters that are a word with spaces around them and no operator beside those; `4.5 x 10`; `5 m` at the end.
     r"|(?P<word>(?<!\S)(?<!option )(?<!choice )(?<!answer )(?<!is )[aAI](?= (?!(?:and|or|is)\b)[a-z]{3})"
@@ -96,7 +96,7 @@ def tokenize(text: str) -> tuple[Token, ...]:
     text = fold(restore_escapes(text))
     if "\\" in text or "<" in text or "&" in text:
         text = _MATRIX.sub(_as_tuple, text)
-        text = _DRESS.sub(" ", _RAISED.sub(lambda match: ("^" if match[1] == "p" else "_") + f"{{{match[2]}}}", text))
+        text = _DOUBLED.sub(r"\\", _DRESS.sub(" ", text))
     return _Scanner(_MONEY.sub(r"\\$", text) if "$" in text else text).tokens()
 
 
@@ -137,9 +137,7 @@ class _Scanner:
             assert match is not None
             assert match.lastgroup is not None
             self.position, kind = match.end(), match.lastgroup
-            if kind in ("space", "quote", "ordinal"):
-                self.spaced = True
-            elif kind in _SIMPLE:
+            if kind in _SIMPLE:
                 self._put(*_SIMPLE[kind])
             elif kind == "word":
                 self._put("word", match[0] if match[0] in words.UNIT_LETTERS else match[0].lower(), match[0])
@@ -149,8 +147,10 @@ class _Scanner:
                 self._open("text", True)
             elif kind == "field":
                 self._put("name", rf"\mathbb{{{match['field'].strip('{ }')}}}")
-            elif kind in ("row", "command", "letters", "mark"):
-                getattr(self, f"_{kind}")(match)
+            elif kind == "letters":
+                self._letters(match[0])
+            elif kind in ("command", "mark"):
+                self._symbol(match[kind], kind == "command")
             else:
                 is_grouped = kind == "grouped" and not {"{", "\\"} & set(match[0]) and "," in match[0]
                 number = _number(kind, match[0])
@@ -160,14 +160,13 @@ class _Scanner:
         return _settled(self.frames[0].items)
 
     def _put(self, kind: str, text: str, raw: str = "", items: tuple[Token, ...] = ()) -> None:
+        if kind == "space":
+            self.spaced = True
+            return
         self.count += 1
         if self.count > MAX_TOKENS or (kind == "number" and len(text) > MAX_DIGITS):
             raise OverLimit
-        frame, last = self.frames[-1], self._last()
-        is_degree = text in ("degree", "o") or (len(items) == 1 and items[0].text in ("degree", "o"))
-        if is_degree and last is not None and last.text == "^":
-            frame.items.pop()
-            kind, text, items = "operator", "degree", ()
+        frame = self.frames[-1]
         frame.items.append(Token(kind, text, self.spaced, frame.upright[0], items, raw))
         self.spaced = False
 
@@ -181,25 +180,25 @@ class _Scanner:
         last = self._last()
         return last is not None and (last.kind in _OPERANDS or last.text in ("!", "%", "'", "degree"))
 
-    def _symbol(self, name: str, otherwise: tuple[str, str]) -> None:
+    def _symbol(self, name: str, is_command: bool) -> None:
+        r"""Put a command, a bracket or another sign; dollars and `\(` begin or end a formula."""
+        upright = self.frames[-1].upright
+        if (name == "$" and not is_command) or (is_command and name in ("(", "[", ")", "]")):
+            upright[0], self.spaced = name in ")]" or (name == "$" and not upright[0]), True
+            self.position += name == "$" and self.text.startswith("$", self.position)
+            return
+        otherwise = ("command" if name.isalpha() else "mark", f"\\{name}" if is_command else name)
+        kind, text = SYMBOLS.get(name, otherwise) if is_command or name not in ("{", "}") else _BRACES[name]
         if name.startswith("var") and f"\\{name[3:]}" in self.text:
-            kind, text = (
-                otherwise if otherwise[0] != "command" else ("name", otherwise[1])
-            )  # beside the other shape it is another letter
-        else:
-            kind, text = SYMBOLS.get(name, otherwise)
-        if kind == "space":
-            self.spaced = True
-        elif kind == "open":
+            kind, text = "name", otherwise[1]  # beside the other shape it is another letter
+        if kind == "open":
             self._open(text)
         elif kind == "close":
             self._close(text)
         elif kind == "bar":
             self._bar()
         else:
-            self._put(kind, text, "$" if text == "!" and self.is_delimited and not self.frames[-1].upright[0] else "")
-
-    # ---------------------------------------------------------------- brackets
+            self._put(kind, text, "$" if text == "!" and self.is_delimited and not upright[0] else "")
 
     def _open(self, opening: str, upright: bool = False) -> None:
         if len(self.frames) > MAX_DEPTH:
@@ -216,11 +215,6 @@ class _Scanner:
             place = 0 if self.frames[place].opening in ("{", "text") else place - 1
         if not place:
             self._put("mark", closing)
-            return
-        inner = self.frames[place + 1 :]
-        if self.frames[place].opening == "text" and inner and all(frame.opening in "([" for frame in inner):
-            frame = self.frames.pop(place)  # `\text{ (or }0.75)`
-            self.frames[place - 1].items.extend(frame.items)
             return
         while len(self.frames) - 1 > place:
             self._splice()
@@ -253,17 +247,8 @@ class _Scanner:
         else:
             self._open("|")
 
-    # ---------------------------------------------------------------- kinds of tokens
-
-    def _row(self, match: re.Match[str]) -> None:
-        """A doubled backslash before a command, or the end of a line."""
-        self.position, self.spaced = match.start() + 1, True
-        command = _TOKEN.match(self.text, self.position)
-        if command is None or not (command["field"] or (command["text"] or command["command"]) in KNOWN):
-            self.position += 1
-
-    def _letters(self, match: re.Match[str]) -> None:
-        run, last = match[0], self._last()
+    def _letters(self, run: str) -> None:
+        last = self._last()
         small, upright = run.lower(), self.frames[-1].upright[0]
         is_called = self.text[self.position : self.position + 2].strip("}")[:1] in ("(", "{")
         is_joined = self._is_behind_operand() or (last is not None and last.text in ("/", "*", "-"))
@@ -277,24 +262,6 @@ class _Scanner:
             self._put("word", run if len(run) == 1 else small, run)
         else:
             self._put("name" if len(run) == 1 or run.isupper() else "letters", run)
-
-    def _mark(self, match: re.Match[str]) -> None:
-        if match[0] == "{":
-            self._open("{")
-        elif match[0] == "}":
-            self._close("}")
-        elif match[0] == "$":
-            self.frames[-1].upright[0], self.spaced = not self.frames[-1].upright[0], True
-            self.position += self.text.startswith("$", self.position)
-        else:
-            self._symbol(match[0], ("mark", match[0]))
-
-    def _command(self, match: re.Match[str]) -> None:
-        name = match["command"]
-        if name in ("(", "[", ")", "]"):
-            self.frames[-1].upright[0], self.spaced = name in ")]", True
-        else:
-            self._symbol(name, ("command" if name.isalpha() else "mark", "\\" + name))
 
 
 def _settled(items: list[Token]) -> tuple[Token, ...]:
@@ -310,8 +277,16 @@ def _settled(items: list[Token]) -> tuple[Token, ...]:
     return tuple(items)
 
 
+_BRACES = {"{": ("open", "{"), "}": ("close", "}")}
 _INFIX = {r"\over": r"\frac", r"\choose": r"\binom"}
-_SIMPLE = {"power": ("operator", "^"), "times": ("operator", "*"), "dash": ("mark", "—"), "ne": ("relation", r"\ne")}
+_SIMPLE = dict.fromkeys(("space", "quote", "ordinal"), ("space", ""))
+_SIMPLE |= {
+    "power": ("operator", "^"),
+    "degree": ("operator", "degree"),
+    "times": ("operator", "*"),
+    "dash": ("mark", "—"),
+    "ne": ("relation", r"\ne"),
+}
 
 
 def _number(kind: str, text: str) -> str:

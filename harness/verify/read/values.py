@@ -1,4 +1,4 @@
-r"""Values of syntax trees: exact as `Fraction` while they stay rational, else real or complex numbers of a hundred digits.
+r"""Values of syntax trees: exact as `Fraction` while they stay rational, else real or complex numbers of 250 digits.
 
 Two expressions are equal when they have one value at fixed points (Schwartz 1980, Zippel 1979). Unknowns take positive values, then one
 of them a negative one, where only points count at which both values are real; then the same far out. What takes long, or is none of the
@@ -20,15 +20,12 @@ Point = Mapping[str, Number]
 # that does: 0.333333 equals 1/3, 0.33 does not.
 DECIMAL_DIGITS = 6
 _LEAST_DIGITS = 4
-_DIGITS = 100
-_TOLERANCE = 30  # digits
+_DIGITS = 250
+_TOLERANCE = 200  # digits that decide
+_HUGE = 150  # digits before the point, above which so few are left behind it that equality tells nothing
 _MAX_BITS = 60_000  # of a fraction
 _MAX_FACTORIAL = 3_000
 _MAX_MAGNITUDE = 100_000  # bits before the point of what is no fraction
-_EXACT_BELOW, _MOST_DIGITS = (
-    12,
-    1_200,
-)  # digits before the point: a hundred digits decide below the first, nothing above the second
 _FAR = 10_000  # times a point, so that `|x-2024|` turns before it
 _COORDINATES = [Fraction(n, 1000) for n in (2857, 4013, 1301, 1433, 2927, 7331, 5171, 3607)]
 _DISCRETE = frozenset(("factorial", "binom", "gcd", "lcm", "mod"))
@@ -38,24 +35,24 @@ class NoValue(Exception):
     """An expression without a value here: too large, undefined, or of an unknown function."""
 
 
-def _mpmath(digits: int) -> Any:
+def _mpmath() -> Any:
     """Return mpmath with so many digits, for this thread; it is loaded at the first value that is no fraction."""
-    return _context(digits, threading.get_ident())
+    return _context(threading.get_ident())
 
 
 @lru_cache(maxsize=1_000)
-def _context(digits: int, thread: int) -> Any:
+def _context(thread: int) -> Any:
     import mpmath  # type: ignore[import-untyped]
 
     context = mpmath.MPContext()
-    context.dps = digits
+    context.dps = _DIGITS
     return context
 
 
-def value(tree: Tree, point: Point, digits: int = _DIGITS) -> Number:
+def value(tree: Tree, point: Point) -> Number:
     """Return the value of a tree where its unknowns have these values. Raises `NoValue`."""
     try:
-        return _value(tree, point, digits)
+        return _value(tree, point)
     except (ArithmeticError, AttributeError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise NoValue from error
 
@@ -69,9 +66,9 @@ def constant(tree: Tree) -> Number | None:
         return None
 
 
-def as_real(number: Number, digits: int = _DIGITS) -> Number:
+def as_real(number: Number) -> Number:
     """Return a number as mpmath's, which compares with any other."""
-    context = _mpmath(digits)
+    context = _mpmath()
     return (
         context.mpf(number.numerator) / number.denominator if isinstance(number, Fraction) else context.convert(number)
     )
@@ -82,22 +79,22 @@ def is_real(number: Number) -> bool:
     return isinstance(number, Fraction) or not hasattr(number, "_mpc_") or abs(number.imag) < abs(number) * 1e-60
 
 
-def _value(tree: Tree, point: Point, digits: int) -> Number:
+def _value(tree: Tree, point: Point) -> Number:
     kind = tree[0]
     if kind in ("number", "name"):
         return tree[1] if kind == "number" else point[tree[1]]
     if kind == "constant":
-        mp = _mpmath(digits)
+        mp = _mpmath()
         return {"pi": +mp.pi, "e": +mp.e, "i": mp.mpc(0, 1), "infinity": mp.inf}[tree[1]]
     name = tree[1] if kind == "call" else kind
-    parts = [_value(part, point, digits) for part in tree[1:] if isinstance(part, tuple)]
+    parts = [_value(part, point) for part in tree[1:] if isinstance(part, tuple)]
     number = _EXACT[name](*parts) if name in _EXACT and all(isinstance(part, Fraction) for part in parts) else None
     if number is None:
-        number = _approximate(name, [as_real(part, digits) for part in parts], _mpmath(digits))
+        number = _approximate(name, [as_real(part) for part in parts], _mpmath())
     if isinstance(number, Fraction):
         is_large = number.numerator.bit_length() + number.denominator.bit_length() > _MAX_BITS
     else:
-        mp = _mpmath(digits)
+        mp = _mpmath()
         is_large = mp.isnan(number) or (number != 0 and mp.isfinite(number) and abs(mp.mag(number)) > _MAX_MAGNITUDE)
     if is_large:
         raise NoValue  # it takes too long to go on with
@@ -165,19 +162,16 @@ _MPMATH = {f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "c
 _MPMATH |= {"ln": "log", "binom": "binomial", "^": "power"}
 
 
-# ---------------------------------------------------------------- equality
-
-
-def numbers_equal(a: Number, b: Number, digits: int = _DIGITS, tolerance: int = _TOLERANCE) -> bool:
-    """Return whether two values are equal: exactly where both are fractions, else to `tolerance` digits."""
+def numbers_equal(a: Number, b: Number) -> bool:
+    """Return whether two values are equal: exactly where both are fractions, else to 200 digits."""
     if isinstance(a, Fraction) and isinstance(b, Fraction):
         return a == b
-    a, b, mp = as_real(a, digits), as_real(b, digits), _mpmath(digits)
+    a, b, mp = as_real(a), as_real(b), _mpmath()
     if mp.isinf(a) or mp.isinf(b):
         return bool(a == b)
     scale = max(abs(a), abs(b))
-    is_noise = scale < mp.mpf(10) ** (20 - digits)  # an exact zero against the rounding of one
-    return is_noise or bool(abs(a - b) <= scale * mp.mpf(10) ** -tolerance)
+    is_noise = scale < mp.mpf(10) ** (20 - _DIGITS)  # an exact zero against the rounding of one
+    return is_noise or bool(abs(a - b) <= scale * mp.mpf(10) ** -_TOLERANCE)
 
 
 def trees_equal(gold: Tree, answer: Tree) -> bool | None:
@@ -185,7 +179,9 @@ def trees_equal(gold: Tree, answer: Tree) -> bool | None:
     names = sorted({*names_of(gold), *names_of(answer)})
     if len(names) > len(_COORDINATES):
         return None
-    found = [_equal_at(gold, answer, *point) for point in _points(names, _is_discrete(gold) or _is_discrete(answer))]
+    found = [
+        _equal_at(gold, answer, *point) for point in _points(names, bool(_DISCRETE & (calls(gold) | calls(answer))))
+    ]
     return False if False in found else True if True in found else None
 
 
@@ -196,14 +192,8 @@ def _equal_at(gold: Tree, answer: Tree, point: Point, must_be_real: bool) -> boo
             return a == b
         if must_be_real and not (is_real(a) and is_real(b)):
             return None
-        size, mp = as_real(a), _mpmath(_DIGITS)
-        magnitude = int(mp.mag(size) * math.log10(2)) if size and not mp.isinf(size) else 0
-        if magnitude <= _EXACT_BELOW or not numbers_equal(a, b):
-            return numbers_equal(a, b)
-        if magnitude > _MOST_DIGITS:
-            return None
-        digits = _DIGITS + magnitude  # huge numbers are compared to their last units
-        return numbers_equal(value(gold, point, digits), value(answer, point, digits), digits, magnitude + 20)
+        is_equal = numbers_equal(a, b)
+        return None if is_equal and 10**_HUGE < abs(as_real(a)) < _mpmath().inf else is_equal
     except NoValue:
         return None
 
@@ -225,10 +215,10 @@ def _points(names: list[str], is_discrete: bool) -> Iterator[tuple[Point, bool]]
     yield from (({**point, name: -point[name]}, True) for point in (*near, far[0]) for name in names)
 
 
-def _is_discrete(tree: Tree) -> bool:
-    return (tree[1] if tree[0] == "call" else tree[0]) in _DISCRETE or any(
-        _is_discrete(part) for part in tree[1:] if isinstance(part, tuple)
-    )
+def calls(tree: Tree) -> set[str]:
+    """Return the functions that a tree uses, `mod` among them."""
+    name = {tree[1]} if tree[0] == "call" else {"mod"} if tree[0] == "mod" else set()
+    return name.union(*(calls(part) for part in tree[1:] if isinstance(part, tuple)))
 
 
 def ratio_sign(gold: Tree, answer: Tree) -> int | None:

@@ -1,7 +1,6 @@
 """The words of answers by what they do: copulas, denials, doubts, remarks, operations, units and things that are counted."""
 
 import string
-from fractions import Fraction
 
 
 def _set(text: str) -> frozenset[str]:
@@ -31,7 +30,6 @@ _CLASSES = {
     "coordinates interval set",
 }  # fmt: skip
 _CLASS_OF = {word: letter for letter, row in reversed(_CLASSES.items()) for word in row.split()}
-AFFIRMED = _set("the correct right answer one only option choice solution value result true final best possible unique")
 _MONTHS = "january february march april may june july august september october november december"
 MONTHS = {name[:length]: place for place, name in enumerate(_MONTHS.split(), 1) for length in (3, len(name))} | {
     "sept": 9
@@ -43,30 +41,19 @@ _OPERATIONS = (
     "sevenths eighths ninths tenths hundredths thousandths et und mal fois por más true yes 万 亿 千 百 十 半"
 )
 NO_THINGS = _set(" ".join((_OPERATIONS, *MONTHS, *map(_CLASSES.__getitem__, "dhlk"), "no")))
-SCALES = {
-    "dozen": 12,
-    "hundred": 100,
-    "thousand": 10**3,
-    "lakh": 10**5,
-    "million": 10**6,
-    "crore": 10**7,
-    "billion": 10**9,
-    "trillion": 10**12,
-}
+_SCALES = "dozen 12 hundred 100 thousand 1000 lakh 100000 million 1000000 crore 10000000 billion 1000000000 trillion 1000000000000"
+SCALES = dict(zip(_SCALES.split()[::2], map(int, _SCALES.split()[1::2]), strict=True))
 ARTICLES = frozenset(("the", "a", "an"))
-PHRASES = dict.fromkeys(
-    ("no solution", "no solutions", "no real solution", "no real solutions", "empty set", "none exist"), r"\emptyset"
-) | dict.fromkeys(("all real numbers", "all reals", "all real x", "real numbers"), r"\mathbb{R}")  # fmt: skip
+_NOWHERE = "no solution,no solutions,no real solution,no real solutions,empty set,none exist"
+_EVERYWHERE = "all real numbers,all reals,all real x,real numbers"
+PHRASES = dict.fromkeys(_NOWHERE.split(","), r"\emptyset") | dict.fromkeys(_EVERYWHERE.split(","), r"\mathbb{R}")
 _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     "eighteen nineteen"
 )
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-NUMBERS = (
-    {word: n for n, word in enumerate(_ONES.split())}
-    | {word: 10 * n for n, word in enumerate(_TENS.split(), 2)}
-    | {"hundred": 100}
-)
+NUMBERS = {word: n for n, word in enumerate(_ONES.split())} | {word: 10 * n for n, word in enumerate(_TENS.split(), 2)}
+NUMBERS["hundred"] = 100
 _POINTS = _set(
     "point points vertex vertices coordinates coordinate pair pairs triple intersect intersection meet midpoint "
     "centroid center vector"
@@ -82,10 +69,6 @@ liter litre, gal gallon, dollar usd buck, cent, euro eur, pound_sterling gbp, yu
 radian, am a.m, pm p.m, mph, kmh kmph kph, rpm, hz, khz, mhz, ghz, pa, kpa, mpa, bar, atm, mol, ohm, cal, kwh, psi,
 ppm, bps, watt, volt, amp, newton, joule, kelvin, celsius, fahrenheit"""
 UNITS = {name: names.split()[0] for names in _UNITS.split(",") for name in names.split()}
-# Units of one quantity with their sizes: `1 km` is 1,000,000 mm.
-_SIZES = """mm 1 cm 10 dm 100 m 1000 km 1000000, inch 1 ft 12 yd 36 mi 63360, mg 1 g 1000 kg 1000000 ton 1000000000, oz 1 lb 16,
-ms 1 s 1000 min 60000 h 3600000 day 86400000 week 604800000, ml 1 l 1000, cent 1 dollar 100, month 1 year 12"""
-_SIZE_OF = [dict(zip(row.split()[::2], map(int, row.split()[1::2]), strict=True)) for row in _SIZES.split(",")]
 UNIT_LETTERS = frozenset("NJVWKCFATmgshlL")
 # Three letters are a product, but for these words, units and things.
 _SHORT_WORDS = _set(
@@ -115,11 +98,6 @@ def unit_of(word: str) -> str | None:
     """Return the unit that a word in the singular or plural names, by its first name; None for other words."""
     word = word.rstrip(".")
     return UNITS.get(word) or UNITS.get(word.removesuffix("s")) or UNITS.get(word.removesuffix("es"))
-
-
-def unit_ratio(one: str, other: str) -> Fraction | None:
-    """Return how many of one unit the other is, None where they measure different things."""
-    return next((Fraction(sizes[other], sizes[one]) for sizes in _SIZE_OF if one in sizes and other in sizes), None)
 
 
 def asks_for_point(problem: str) -> bool:
