@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from harness.verify.read.expressions import Tree, names_of
 from harness.verify.read.grammar import Node
-from harness.verify.read.values import Number, as_real, is_real, numbers_equal, value
+from harness.verify.read.values import NoValue, Number, as_real, is_real, numbers_equal, value
 
 # Which orders of two numbers (below, equal, above) each sign allows.
 _REALS = r"\mathbb{R}"
@@ -29,7 +29,7 @@ def same_set(gold: Node, answer: Node) -> bool | None:
     try:
         probes = _probes({*_ends(gold), *_ends(answer)})
         is_same = all(_contains(gold, x) == _contains(answer, x) for x in probes)
-    except _NoSet:
+    except (_NoSet, NoValue):
         return None
     return is_same and len(set.union(*names)) < 2
 
@@ -44,6 +44,8 @@ def _ends(node: Node) -> list[Number]:
     numbers = [_number(leaf) for leaf in leaves if leaf.number is not None]
     trees = [leaf.tree for leaf in leaves if leaf.number is None and leaf.tree is not None]
     middles = [value(tree, dict.fromkeys(names_of(tree), Fraction(0))) for tree in map(_inside, trees)]
+    if not all(map(is_real, middles)):
+        raise _NoSet
     return numbers + [sign * number - middle for middle in middles for number in numbers for sign in (1, -1)]
 
 
@@ -64,7 +66,7 @@ def _probes(ends: set[Number]) -> list[Number]:
 
 
 def _order(a: Number, b: Number) -> int:
-    return 0 if numbers_equal(a, b) else -1 if as_real(a) < as_real(b) else 1
+    return 0 if numbers_equal(a, b) else -1 if as_real(a).real < as_real(b).real else 1
 
 
 def _contains(node: Node, x: Number) -> bool:
@@ -83,7 +85,7 @@ def _contains(node: Node, x: Number) -> bool:
         if node.text != _REALS:
             raise _NoSet
         return True
-    if node.kind == "list" and any(item.kind != "relation" for item in node.items):
+    if node.kind == "list" and {item.kind for item in node.items} != {"relation"}:
         raise _NoSet
     inside, *others = [_contains(item, x) for item in node.items[node.kind == "relation" :]]
     for sign, part in zip(signs if node.kind == "union" else signs * len(others), others, strict=False):

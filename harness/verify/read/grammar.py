@@ -151,9 +151,10 @@ def date(tokens: Sequence[Token], text: str) -> Node | None:
     if not tokens or _DATE.fullmatch(text):
         return Node("words", text, mark="-".join(part.lstrip("0") for part in re.split("[-/]", text)))
     months = [words.MONTHS[token.text] for token in tokens if token.text in words.MONTHS]
+    if len(months) != 1 or any(token.kind not in ("word", "number", "mark", "separator") for token in tokens):
+        return None
     days = sorted((token.text for token in tokens if token.kind == "number"), key=len)
-    is_plain = all(token.kind in ("word", "number", "mark", "separator") for token in tokens)
-    if len(months) != 1 or not 0 < len(days) < 3 or not is_plain:
+    if not 0 < len(days) < 3:
         return None
     return Node("words", text, mark="-".join((*days[1:], str(months[0]), days[0].lstrip("0"))))
 

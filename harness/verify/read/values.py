@@ -179,9 +179,8 @@ def trees_equal(gold: Tree, answer: Tree) -> bool | None:
     names = sorted({*names_of(gold), *names_of(answer)})
     if len(names) > len(_COORDINATES):
         return None
-    found = [
-        _equal_at(gold, answer, *point) for point in _points(names, bool(_DISCRETE & (calls(gold) | calls(answer))))
-    ]
+    is_discrete = not _DISCRETE.isdisjoint(calls(gold) | calls(answer))
+    found = [_equal_at(gold, answer, *point) for point in _points(names, is_discrete)]
     return False if False in found else True if True in found else None
 
 
