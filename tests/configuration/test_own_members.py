@@ -121,9 +121,7 @@ def test_a_run_of_other_code_is_not_trained(tmp_path: Path) -> None:
     stored = portable(config)
     assert run_id(load(stored)) == run_id(config)
     path.write_text(path.read_text() + "# edited\n")
-    with pytest.raises(
-        ConfigError, match=r"algorithm\.advantage=mine is of other code \(\w{16}\) than the member is now"
-    ):
+    with pytest.raises(ConfigError, match=r"algorithm\.advantage=mine is of other code \(\w{16}\) than now"):
         load(stored)
     path.unlink()
     own.FILES.clear()

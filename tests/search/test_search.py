@@ -115,7 +115,7 @@ def test_several_objectives_give_a_pareto_front(store):
 
 def test_the_name_of_an_experiment_is_refused(store):
     store.write_plan("s", {"arms": [{"name": "grpo", "runs": {}}]})
-    with pytest.raises(ConfigError, match=r"experiment\.name=s is another experiment of the store"):
+    with pytest.raises(ConfigError, match=r"experiment\.name=s is another experiment"):
         sweep(store)
 
 

@@ -132,7 +132,7 @@ def test_a_run_that_lacks_its_last_evaluation_is_compared_at_none_sealed_or_not(
     run.write_manifest({name: value for name, value in manifest.items() if name != layout.FILES})
     assert run.last_evaluation("b") == 2
     (run.path / PART.format(2)).unlink()
-    with pytest.raises(StoreError, match=r"lacks its evaluation of step 2 on b; .* 00000000000000aa@1$"):
+    with pytest.raises(StoreError, match=r"lacks its evaluation of step 2 on b; name @1$"):
         run.last_evaluation("b")
     run.write_manifest(manifest)
     with pytest.raises(StoreError, match=r"step-000002/part-000\.parquet is missing"):
