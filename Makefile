@@ -103,12 +103,12 @@ publish: install
 	test -z "$(CHROMIUM)" || $(CHROMIUM) --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1240,1500 \
 	  --screenshot=$(PUBLISHED)/report.png file://$(CURDIR)/results/experiments/$(EXPERIMENT)/report.html
 
-# The site with search, reference and published results, in build/site; the reports of the two ladders come from the runs that are packed beside them.
+# The site with search, reference and published results, in build/site; the report of the language model's ladder comes from the runs that are packed beside it.
 .PHONY: site
 $(VENV)/.site: $(BIN)/harness
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
 	@touch $@
-REPORTS := report-dapo_ladder report-language_ladder_gpu
+REPORTS := report-language_ladder_gpu
 .PHONY: $(REPORTS)
 $(REPORTS): report-%: $(VENV)/.site
 	@rm -rf build/roots/$* && mkdir -p build

@@ -2,7 +2,7 @@
 
 python docs/images/pictures.py [NAME...]       (Linux; Chromium; for `paper` also LaTeX and pip install pypdfium2)
 
-They show results/published/dapo_ladder/runs.tar.xz; `live` trains three short arms meanwhile.
+They show what `make ladder` has made; `live` trains three short arms in a copy of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rich.text import Text
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-PACK = ROOT / "results" / "published" / "dapo_ladder" / "runs.tar.xz"
+RESULTS = ROOT / "results"
 HARNESS = [sys.executable, "-m", "harness"]
 LIVE = ["run", "-m", "algorithm=grpo,dr_grpo,gspo", "seed=0,1", "training.steps=30", "training.evaluate_every=10"]
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -41,13 +41,9 @@ def shoot(browser: Browser, url: str, name: str, viewport: Any = None, **options
 
 
 def report(folder: Path) -> str:
-    """The address of the page of the packed ladder."""
-    root = f"runtime.results={folder / 'results'}"
-    for command in (
-        ["merge", str(PACK), root],
-        ["report", "experiment=dapo_ladder", "only=page", f"out={folder}", root],
-    ):
-        subprocess.run([*HARNESS, *command], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    """The address of the ladder's page."""
+    command = [*HARNESS, "report", "experiment=dapo_ladder", "only=page", f"out={folder}"]
+    subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return (folder / "report.html").as_uri()
 
 
@@ -77,7 +73,7 @@ def page(browser: Browser, folder: Path) -> None:
 def live(browser: Browser, folder: Path) -> None:
     """The view of runs that go on, and the list of experiments beside the finished ladder."""
     store = f"runtime.results={folder}"
-    subprocess.run([*HARNESS, "merge", str(PACK), store], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    subprocess.run([*HARNESS, "merge", str(RESULTS), store], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     subprocess.run(
         [*HARNESS, "report", "experiment=dapo_ladder", store], check=True, cwd=ROOT, stdout=subprocess.DEVNULL
     )
@@ -93,9 +89,7 @@ def live(browser: Browser, folder: Path) -> None:
 
 def terminal(browser: Browser, folder: Path) -> None:
     """The answer of `harness report` in 80 columns."""
-    store = f"runtime.results={folder}"
-    subprocess.run([*HARNESS, "merge", str(PACK), store], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-    command = " ".join([*HARNESS, "report", "experiment=dapo_ladder", "only=table", store])
+    command = " ".join([*HARNESS, "report", "experiment=dapo_ladder", "only=table"])
     wide = f"stty cols 80; {command}"
     printed = subprocess.run(
         ["script", "-qec", wide, "/dev/null"],
