@@ -95,7 +95,7 @@ class WorkerPool:
         self.starts += 1
         if not worker.is_ready():
             self._end(worker)
-            raise RuntimeError("verifier processes cannot start: see what `python -m harness.verify.worker` says")
+            raise RuntimeError("verifier processes cannot start: see what `import harness.verify.worker` says")
         return worker
 
     def _end(self, worker: _Worker) -> None:
@@ -122,7 +122,9 @@ class _Worker:
                 pass_fds=[remote.fileno()],
                 env={**os.environ, **ENVIRONMENT},
                 start_new_session=True,
-                **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
 
     def is_ready(self) -> bool:

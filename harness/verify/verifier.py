@@ -201,10 +201,11 @@ class MathVerifier:
 
     def _grade_in_pool(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
         """Return the verdicts of a batch that the workers grade."""
-        found = self.pool.answers((*key, self.config.percent) for key in keys)
+        cases = {key: (*key, self.config.percent) for key in keys}
+        answers = self.pool.answers(cases.values())
+        found = {key: answers[case] for key, case in cases.items()}
         return {
-            (gold, answer): self._remember((gold, answer), Verdict(word, answer, how, seconds))
-            for (gold, answer, _), (word, how, seconds) in found.items()
+            key: self._remember(key, Verdict(word, key[1], how, seconds)) for key, (word, how, seconds) in found.items()
         }
 
     def _remember(self, key: _Key, verdict: Verdict) -> Verdict:
