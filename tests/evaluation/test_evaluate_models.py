@@ -208,4 +208,4 @@ def test_an_unreachable_hub_is_one_line_with_a_fix(tmp_path: Path, said: Said, m
     monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
     given = ["model=some/model", "benchmark=aime24", f"runtime.results={tmp_path}"]
     told = said("evaluate", *given, code=2)
-    assert "cannot be fetched from the Hugging Face Hub: Name or service not known" in told
+    assert "cannot be fetched from the Hub: Name or service not known" in told

@@ -211,5 +211,5 @@ def test_a_large_models_lengths_and_rate_on_the_testbed_are_said_before_training
     planned = said("plan", *own, code=1)
     assert "refused mine: responses of up to" in planned
     assert "[learning rate] mine: optimizer.learning_rate=1e-06" in planned
-    assert "(harness translate ... for=testbed" in said("run", *own, code=2)
+    assert "(translate ... for=testbed" in said("run", *own, code=2)
     assert not Path("results").exists()
