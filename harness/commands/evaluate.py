@@ -4,7 +4,7 @@ harness evaluate model=Qwen/Qwen2.5-Math-1.5B benchmark=aime24,math500 [evaluati
 harness evaluate model=RUN_ID@0,RUN_ID                a run before and after RL, under the run's given protocol
 harness evaluate samples=FILE out=DIR [verifier=any] [ks=[1,4,16]] [golds=FILE.jsonl]   also other tools' (docs/evaluation.md)
 harness evaluate regrade=RESULT verifier=any          grade stored samples again and print what changed
-harness evaluate check benchmark=aime24 task=gsm8k_train [out=DIR]    golds, duplicates, overlap; out= keeps the data as JSONL
+harness evaluate check benchmark=aime24 task=gsm8k_train              golds, duplicates, overlap
 
 Models are Hugging Face ids (ORG/NAME[@REVISION]), folders, or runs (RUN_ID, RUN_ID@0). Presets of the protocol: evaluation=dapo (default),
 dr_grpo, olmo3, sober_reasoning, deepseekmath, open_r1; any key can be overridden (evaluation.samples_per_problem=8
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from harness.evaluation.protocol import Request
 
 RULES = ("verifier", *(f"verifier.{item.name}" for item in dataclasses.fields(VerifierConfig)))
-_CHECKED = ("benchmark", "data.path", "template", "out")
+_CHECKED = ("benchmark", "data.path", "template")
 
 
 ARGUMENTS = {"values": {"nargs": "+", "metavar": "key=value", "help": "see above"}}
@@ -146,7 +146,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     from harness.evaluation.protocol import protocol_config
     from harness.model.linear import resolve_kernel
 
-    values, request = _request(items, (*_CHECKED, "model", "ks", "figures"), "evaluate model=")
+    values, request = _request(items, (*_CHECKED, "model", "out", "ks", "figures"), "evaluate model=")
     figures = take_switch(values, "figures", default=True)
     runtime = compose_run(request.machine).runtime
     torch.set_num_threads(runtime.threads)
@@ -166,7 +166,7 @@ def evaluate_models(items: Sequence[str]) -> int:
 
 
 def check(items: Sequence[str]) -> int:
-    """`check [benchmark=x,y] [task=NAME] [data.path=DIR] [verifier=NAME] [out=DIR]`: exit code 1 where something was found."""
+    """`check [benchmark=x,y] [task=NAME] [data.path=DIR] [verifier=NAME]`: exit code 1 where something was found."""
     from harness.evaluation.protocol import protocol_config, task_config
     from harness.problems.hygiene import report
 
@@ -179,29 +179,7 @@ def check(items: Sequence[str]) -> int:
     for finding in findings:
         print(finding)
     print(f"{format_count(len(findings), 'finding')} in {', '.join([*sets, *(['the training task'] if task else [])])}")
-    if "out" in values:
-        export([*sets.values(), *([task] if task else [])], Path(str(values["out"])))
     return Exit.FOUND if findings else Exit.DONE
-
-
-def export(configs: Sequence[Any], out: Path) -> None:
-    """Write the datasets among `configs` as `OUT/<name>.jsonl`, for `data.path=` and for machines without network."""
-    from harness.problems.benchmarks.dataset import load_records, name_of
-    from harness.problems.problem import write_jsonl
-
-    datasets = [config for config in configs if config.kind == "dataset"]
-    names = list(map(name_of, datasets))
-    if several := [name for name in names if names.count(name) > 1]:
-        raise ConfigError(
-            f"two sets are named {several[0]}, and out={out} would hold one of them; rename a file, or check one"
-        )
-    for name, config in zip(names, datasets, strict=True):
-        path = out / f"{name}.jsonl"
-        if config.path and path.resolve() == Path(config.path).resolve():
-            raise ConfigError(f"out={out} would write over {config.path}; choose another folder")
-        records, _ = load_records(config)
-        write_jsonl(path, records)
-        print(f"{len(records)} problems: {path}")
 
 
 def draw(result: Path) -> int:

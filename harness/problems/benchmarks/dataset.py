@@ -92,17 +92,12 @@ def load(config: Config) -> Benchmark:
     records, _ = load_records(config)
     make = template(config.template)
     return Benchmark(
-        name=name_of(config),
+        name=config.name or Path(config.path or config.source).stem,
         version=config.version,
         problems=[Problem(record.id, make(record.problem), record.answer, record.chance) for record in records],
         chat=make.chat,
         system=config.system,
     )
-
-
-def name_of(config: Config) -> str:
-    """Return the name that a set was given, else its file's."""
-    return config.name or Path(config.path or config.source).stem
 
 
 def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
@@ -140,7 +135,7 @@ def _records(config: Config) -> Iterator[Record]:
 
 
 def _has_fields(path: Path, fields: Fields) -> bool:
-    """Say if a JSONL file's first line is a row of the dataset, not `id`, `problem` and `answer` as `evaluate check out=` writes them."""
+    """Say if a JSONL file's first line is a row of the dataset, not `id`, `problem` and `answer`."""
     row = next((row for _, row in lines_of(path)), {})
     try:
         text = _text(value_at(row, fields.problem)) + _text(value_at(row, fields.answer))
