@@ -53,6 +53,7 @@ FAMILIES = (
 
 # Keys that are gone, by their class: the value that they had goes on being hashed, so that no id changes.
 RETIRED: Mapping[str, Mapping[str, Any]] = {
+    "harness.configuration.sections.DeadGroupsConfig": {"surplus": "discard"},
     "harness.configuration.sections.TrainingConfig": {"seconds": None},
     "harness.backends.trl.Config": {"liger": False},
 }

@@ -338,7 +338,6 @@ class DeadGroupsConfig(Checked, key="algorithm.dead_groups"):
             never_give_up (removed; prompts of all-wrong groups are tried again). `reward_mean` and its like are of all groups before that.
         metric: dead by accuracy (all right or all wrong; DAPO) or by reward (all shaped rewards equal).
         max_rounds: rollout rounds a step at most, the first included; then the step trains on what it has.
-        surplus: live groups beyond the batch are discarded (DAPO's recipe) or carried to the next step's batch.
         retry_probability: of never_give_up: with which a prompt of an all-wrong group is tried again in the next step.
         max_attempts: of never_give_up: groups that one prompt gets at most before it is given up, the first included.
     """
@@ -346,7 +345,6 @@ class DeadGroupsConfig(Checked, key="algorithm.dead_groups"):
     policy: str = choice("keep", of=("keep", "drop", "refill", "never_give_up"))
     metric: str = choice("accuracy", of=("accuracy", "reward"))
     max_rounds: int = ranged(4, low=1)
-    surplus: str = choice("discard", of=("discard", "carry"))
     retry_probability: float = ranged(0.75, low=1e-6, high=1.0, neutral=True)
     max_attempts: int = ranged(8, low=2, neutral=True)
 

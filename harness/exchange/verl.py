@@ -167,8 +167,6 @@ def _export_dead_groups(config: RunConfig, out: Translation) -> None:
     if dead.policy != "refill":
         return
     out.settings[f"{_FILTER}.max_num_gen_batches"] = dead.max_rounds
-    if dead.surplus == "carry":
-        out.cannot("algorithm.dead_groups.surplus", "carry", "verl discards surplus groups")
     out.deviations["unbounded_refill"] = (
         f"algorithm.dead_groups.max_rounds={dead.max_rounds}: verl's own trainer ignores max_num_gen_batches and refills until the "
         "batch is full (its DAPO recipe raises there); here the step trains on what it has"

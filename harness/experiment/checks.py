@@ -96,11 +96,9 @@ def _guessable(plan: Plan) -> Iterator[Objection]:
 def _ratio_is_one(config: RunConfig) -> bool:
     """Say if the importance ratio of every update is 1: one update a step, on responses of the policy that is trained."""
     algorithm, sampling = config.algorithm, config.sampling
-    dead_groups = algorithm.dead_groups
     one_update = algorithm.updates_per_step * algorithm.epochs_per_step == 1
-    carried = dead_groups.policy == "refill" and dead_groups.surplus == "carry"
     lagging = sampling.lag_steps > 0 and algorithm.engine_correction.old_log_probs == "sampler"
-    return one_update and algorithm.source.kind != "initial_policy" and not carried and not lagging
+    return one_update and algorithm.source.kind != "initial_policy" and not lagging
 
 
 def _inert_clip(config: RunConfig) -> Iterator[Remark]:
@@ -240,7 +238,6 @@ def inert(key: str, config: RunConfig) -> bool:
         "overlong.shape": not overlong.punishes,
         "overlong.statistics": not overlong.masks,
         "dead_groups.max_rounds": dead_groups.policy != "refill",
-        "dead_groups.surplus": dead_groups.policy != "refill",
         "dead_groups.metric": dead_groups.policy == "keep",
         "dead_groups.retry_probability": dead_groups.policy != "never_give_up",
         "dead_groups.max_attempts": dead_groups.policy != "never_give_up",
@@ -308,9 +305,8 @@ def _same_computation(config: RunConfig) -> bool:
     same = config.engine.kind == "native" and config.backend.kind == "builtin"
     same = same and getattr(config.model, "precision", "float32") == "float32"
     unfiltered = sampling.top_p == 1 and sampling.top_k == 0
-    carried = algorithm.dead_groups.policy == "refill" and algorithm.dead_groups.surplus != "discard"
     current = algorithm.source.kind == "policy" and sampling.lag_steps == 0
-    return same and unfiltered and current and not carried
+    return same and unfiltered and current
 
 
 def _large_model_on_the_cpu(config: RunConfig) -> Iterator[Remark]:

@@ -15,20 +15,19 @@ import torch
 from harness.configuration.sections import DeadGroupsConfig
 from harness.rollout.types import Completions
 
-_PARTS = ("first", "kept", "surplus")
+_PARTS = ("first", "kept")
 
 
 @dataclass
 class Selection:
     """The groups that one step rolled out.
 
-    `first` is the first, unfiltered round (what metrics describe); `kept` is trained on; `surplus` are live groups beyond the
-    batch, carried over or None. Group counts: `dead` all rounds' groups without contrast that were removed, `unused` surplus discarded.
+    `first` is the first, unfiltered round (what metrics describe); `kept` is trained on. Group counts: `dead`
+    all rounds' groups without contrast that were removed, `unused` live groups beyond the batch, which are discarded (DAPO's recipe).
     """
 
     first: Groups
     kept: Groups
-    surplus: Groups | None
     rounds: int
     dead: int
     unused: int
@@ -38,39 +37,33 @@ class Selection:
     @staticmethod
     def of_state(state: dict[str, Any]) -> Selection:
         """Take back a checkpoint's record: the fields as tensors and plain values in dicts."""
-        parts = {name: None if state[name] is None else Groups.of_state(state[name]) for name in _PARTS}
+        parts = {name: Groups.of_state(state[name]) for name in _PARTS}
         return Selection(**{**state, **parts})
 
 
-def enough(rounds: Sequence[Groups], config: DeadGroupsConfig, prompts: int, carried: Groups | None) -> bool:
+def enough(rounds: Sequence[Groups], config: DeadGroupsConfig, prompts: int) -> bool:
     if not rounds:
         return False
     if config.policy != "refill" or len(rounds) == config.max_rounds:
         return True
-    number = sum(int(groups.contrast_P(config.metric).sum()) for groups in rounds)
-    return number + len(carried or ()) >= prompts
+    return sum(int(groups.contrast_P(config.metric).sum()) for groups in rounds) >= prompts
 
 
-def choose_groups(
-    rounds: Sequence[Groups], config: DeadGroupsConfig, prompts: int, carried: Groups | None
-) -> Selection:
-    """Choose the groups to train on from a step's rounds; with refill those `carried` from the step before come first."""
-    keeps, refills = config.policy == "keep", config.policy == "refill"
+def choose_groups(rounds: Sequence[Groups], config: DeadGroupsConfig, prompts: int) -> Selection:
+    """Choose the groups to train on from a step's rounds."""
+    keeps = config.policy == "keep"
     eligible = [
         groups if keeps else groups.select(groups.contrast_P(config.metric).nonzero()[:, 0]) for groups in rounds
     ]
     generated_groups = sum(map(len, rounds))
-    pool = Groups.concatenate([carried, *eligible] if refills and carried is not None else eligible)
+    pool = Groups.concatenate(eligible)
     full = min(prompts, len(pool))
-    rest = torch.arange(full, len(pool))
-    carries = config.surplus == "carry" and len(rest) > 0
     return Selection(
         first=rounds[0],
         kept=pool.select(torch.arange(full)),
-        surplus=pool.select(rest) if carries else None,
         rounds=len(rounds),
         dead=generated_groups - sum(map(len, eligible)),
-        unused=0 if carries else len(rest),
+        unused=len(pool) - full,
         generated_tokens=sum(int(groups.completions.lengths_R.sum()) for groups in rounds),
         generated_groups=generated_groups,
     )

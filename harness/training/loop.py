@@ -65,8 +65,7 @@ def take_step(parts: RunParts, attempt: int) -> None:
 
     # Roll out and grade the groups of this step, with a lag also those of later ones.
     for due_step in steps_to_collect(parts, step):
-        progress.waiting.append(collect(parts, due_step, progress.carried, tally))
-        progress.carried = progress.waiting[-1].surplus
+        progress.waiting.append(collect(parts, due_step, tally))
     selection = progress.waiting.pop(0)
     collected_at = time.perf_counter()
 
@@ -155,8 +154,7 @@ def train_on(parts: RunParts, step: int, selection: Selection) -> UpdateStats:
 def warn_of_mismatch(parts: RunParts, kl: float) -> None:
     """Say once that the engine samples from another policy than the trainer's."""
     config, algorithm = parts.config, parts.config.algorithm
-    carries = algorithm.dead_groups.policy == "refill" and algorithm.dead_groups.surplus == "carry"
-    intended = carries or config.sampling.lag_steps or algorithm.source.kind != "policy"
+    intended = config.sampling.lag_steps or algorithm.source.kind != "policy"
     # NaN: nothing was trained.
     if parts.warned or intended or not kl > LARGE_KL:
         return
@@ -183,13 +181,13 @@ def warn_of_nothing(accuracy: Mapping[str, float]) -> None:
             print(f"{layout.WARNING}before RL {warning}", file=sys.stderr, flush=True)
 
 
-def collect(parts: RunParts, step: int, carried: Groups | None, tally: Tally) -> Selection:
-    """Roll out a step's groups, round by round until there are enough; `carried` are those left over from the step before.
+def collect(parts: RunParts, step: int, tally: Tally) -> Selection:
+    """Roll out a step's groups, round by round until there are enough.
 
     Noise belongs to (run seed, step, round, problem, sample, position).
     """
     algorithm, rounds = parts.config.algorithm, list[Groups]()
-    settings = algorithm.dead_groups, algorithm.prompts_per_step, carried
+    settings = algorithm.dead_groups, algorithm.prompts_per_step
     while not enough(rounds, *settings):
         # Choose problems.
         problems_P = parts.curriculum.draw(algorithm.prompts_per_step)

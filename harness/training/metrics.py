@@ -57,7 +57,7 @@ def rollout_row(selection: Selection) -> dict[str, float]:
         "all_wrong_groups": int((accuracy == 0).sum()),
         "kept_groups": len(selection.kept),
         "discarded_groups": selection.dead + selection.unused,
-        "surplus_groups": selection.unused + (len(selection.surplus) if selection.surplus else 0),
+        "surplus_groups": selection.unused,
         "refill_rounds": selection.rounds,
         "generated_groups": selection.generated_groups,
         "generated_tokens": selection.generated_tokens,

@@ -13,7 +13,7 @@ from harness.model.ranks import ALONE, Ranks
 from harness.objective.objective import Objective
 from harness.reward.shaping import Grader
 from harness.rollout.wrappers import WeightSync
-from harness.sampling.selection import Groups, Selection
+from harness.sampling.selection import Selection
 from harness.sampling.source import Source, SourceContext
 from harness.store import RunDir
 from harness.training.checkpoints import Checkpoints, as_data, has_transformers_checkpoint, warn_of_lost_steps
@@ -29,14 +29,12 @@ class Progress:
     Attributes:
         step, updates: rollout steps and optimiser updates made.
         generated_tokens: of all ranks, so far.
-        carried: groups with contrast that the last batch had no room for.
         waiting: groups rolled out ahead of their steps, oldest first.
     """
 
     step: int = 0
     updates: int = 0
     generated_tokens: int = 0
-    carried: Groups | None = None
     waiting: list[Selection] = field(default_factory=list)
 
     def counts(self) -> dict[str, Any]:
@@ -45,8 +43,6 @@ class Progress:
     def restore(self, state: dict[str, Any]) -> None:
         """Take back what a checkpoint has; one of the last step has the counts alone."""
         vars(self).update({name: state[name] for name in self.counts()})
-        if state.get("carried") is not None:
-            self.carried = Groups.of_state(state["carried"])
         self.waiting = [Selection.of_state(item) for item in state.get("waiting", ())]
 
 

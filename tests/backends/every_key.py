@@ -17,7 +17,6 @@ CHOICES = {
     "shape": ("additive", "multiplicative", "qwen3-0.6b"),
     "statistics": ("keep", "exclude"),
     "metric": ("accuracy", "reward"),
-    "surplus": ("discard", "carry"),
     "kind": ("none", "token"),
     "old_log_probs": ("sampler", "recomputed"),
     "importance_ratio": ("token", "sequence"),

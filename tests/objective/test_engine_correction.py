@@ -52,7 +52,6 @@ def test_every_kind_trains_and_a_sampler_that_is_off_is_recorded_and_said(
         training__steps=1,
         algorithm__engine_correction__kind=kind,
         algorithm__engine_correction__old_log_probs="recomputed",
-        algorithm__dead_groups__surplus="carry",  # nothing reads it without refill
     )
     trainer = bench.trainer(config)
     plain = trainer.engine.generate

@@ -31,12 +31,12 @@ def groups_of(right: list[int], first_problem: int, rewards: torch.Tensor | None
     )
 
 
-def collect(outcomes: list[list[int]], config: DeadGroupsConfig, carried: Groups | None = None) -> Selection:
+def collect(outcomes: list[list[int]], config: DeadGroupsConfig) -> Selection:
     """A step of three groups, whose rounds go as `outcomes` say; problems are numbered on."""
     rounds: list[Groups] = []
-    while not enough(rounds, config, 3, carried):
+    while not enough(rounds, config, 3):
         rounds.append(groups_of(outcomes[len(rounds)], 10 * len(rounds)))
-    return choose_groups(rounds, config, 3, carried)
+    return choose_groups(rounds, config, 3)
 
 
 @pytest.mark.parametrize(("policy", "kept", "dead"), [("keep", [0, 1, 2], 0), ("drop", [1], 2)])
@@ -67,22 +67,11 @@ def test_refill_is_bounded_and_trains_on_what_it_has() -> None:
     assert len(nothing.kept) == 0
 
 
-def test_surplus_can_be_carried_to_the_next_step() -> None:
-    config = DeadGroupsConfig(policy="refill", surplus="carry")
-    made = collect([[0, 2, 0], [1, 3, 2]], config)
-    assert made.surplus is not None
-    assert made.surplus.problems_P.tolist() == [12]
-    assert made.unused == 0
-    after = collect([[2, 2, 0]], config, made.surplus)
-    assert after.kept.problems_P.tolist() == [12, 0, 1]
-    assert after.rounds == 1
-
-
 @pytest.mark.parametrize(("metric", "live"), [("accuracy", [1]), ("reward", [0, 1])])
 def test_a_group_may_be_dead_by_accuracy_and_alive_by_shaped_reward(metric: str, live: list[int]) -> None:
     shaped = torch.tensor([[1.0, 1.0, 0.5, 1.0], [1.0, 1.0, -1.0, -1.0], [-1.0, -1.0, -1.0, -1.0]])
     groups = groups_of([4, 2, 0], 0, shaped)
-    made = choose_groups([groups], DeadGroupsConfig(policy="drop", metric=metric), 3, None)
+    made = choose_groups([groups], DeadGroupsConfig(policy="drop", metric=metric), 3)
     assert made.kept.problems_P.tolist() == live
 
 

@@ -14,7 +14,7 @@ from harness.exchange import trl, verl
 from harness.experiment.checks import inert
 from harness.rollout.engine.native import Config as Native
 from harness.rollout.engine.transformers import Config as Transformers
-from harness.sampling.selection import Groups, Selection
+from harness.sampling.selection import Selection
 from harness.training.grading import Tally
 from harness.training.loop import collect
 from harness.training.run_parts import RunParts
@@ -28,8 +28,8 @@ def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Watched:
         """Train; step → (step of the policy that its responses came from, the responses)."""
         seen = {}
 
-        def watch(trainer: RunParts, step: int, carried: Groups | None, tally: Tally) -> Selection:
-            collected = collect(trainer, step, carried, tally)
+        def watch(trainer: RunParts, step: int, tally: Tally) -> Selection:
+            collected = collect(trainer, step, tally)
             # the policy has been trained for `trainer.progress.step` steps
             seen[step] = (trainer.progress.step, collected.kept.completions.tokens_N.clone())
             return collected

@@ -15,10 +15,6 @@ CURRICULUM = "harness.sampling.curriculum"
 VARIANTS: dict[str, dict[str, object]] = {
     "naive": {},
     "refill": {"algorithm__dead_groups__policy": "refill"},
-    "refill with carried surplus": {
-        "algorithm__dead_groups__policy": "refill",
-        "algorithm__dead_groups__surplus": "carry",
-    },
     "prompts that are tried again": {
         "algorithm__dead_groups__policy": "never_give_up",
         "algorithm__curriculum": member(CURRICULUM, "offline_filter").Config(),
@@ -35,10 +31,9 @@ VARIANTS: dict[str, dict[str, object]] = {
     },
     "Clip-Cov": {"algorithm__surrogate": member("harness.objective.surrogate", "clip_cov").Config(low=0.1)},
     "a policy that lags two steps": {"sampling__lag_steps": 2},
-    "a lag with carried surplus": {
+    "a lag with refill": {
         "sampling__lag_steps": 1,
         "algorithm__dead_groups__policy": "refill",
-        "algorithm__dead_groups__surplus": "carry",
     },
     "critic": {"algorithm__advantage": member("harness.objective.advantage", "gae").Config()},
     "success bands": {"algorithm__curriculum": member(CURRICULUM, "success_bands").Config()},

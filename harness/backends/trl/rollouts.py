@@ -88,7 +88,7 @@ class Rollouts:
 
     def _choose(self, rounds: list[Groups]) -> Selection:
         algorithm = self.parts.config.algorithm
-        return choose_groups(rounds, algorithm.dead_groups, algorithm.prompts_per_step, None)
+        return choose_groups(rounds, algorithm.dead_groups, algorithm.prompts_per_step)
 
     def refill(self, sample: Sample) -> dict[str, Any]:
         """Sample rounds until the batch is full of groups with contrast; what TRL's `rollout_func` returns. Collective.
@@ -97,7 +97,7 @@ class Rollouts:
         """
         algorithm, parts, rounds = self.parts.config.algorithm, self.parts, list[Groups]()
         count, size = algorithm.prompts_per_step, algorithm.responses_per_prompt
-        while not enough(rounds, algorithm.dead_groups, count, None):
+        while not enough(rounds, algorithm.dead_groups, count):
             problems_P = parts.curriculum.draw(count)
             mine = problems_P[self.ranks.share(count)].tolist()
             token_lists = sample([parts.prompts[i] for i in mine for _ in range(size)]) if mine else []

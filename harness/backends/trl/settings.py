@@ -145,8 +145,6 @@ def _refused_groups(config: RunConfig) -> Iterator[str]:
         yield f"{setting} with algorithm.aggregation={algorithm.aggregation.kind}: TRL needs batch_token_mean for it"
     if getattr(algorithm.advantage, "scale", "") == "batch_reward_std" or algorithm.advantage.kind == "decoupled":
         yield f"{setting}: TRL's standard deviation over the batch would count groups without loss; set dead_groups.policy=keep"
-    if algorithm.dead_groups.surplus == "carry":
-        yield "algorithm.dead_groups.surplus=carry: TRL samples a step's groups in that step; set it to discard"
     if config.backend.sampler != "transformers":
         yield f"{setting} with backend.sampler={config.backend.sampler}: rounds are sampled with transformers here; set backend.sampler"
 

@@ -86,7 +86,5 @@ def _limits(config: RunConfig) -> Iterator[str]:
     tokens |= getattr(advantage, "baseline", "") == "length_weighted"
     if algorithm.overlong.masks and algorithm.overlong.statistics == "keep" and tokens:
         yield f"algorithm.overlong.policy={algorithm.overlong.policy}: verl counts no tokens without loss"
-    if dead.policy == "refill" and dead.surplus == "carry":
-        yield "algorithm.dead_groups.surplus=carry: verl discards surplus groups"
     if dead.policy == "drop" and algorithm.aggregation.kind not in _OVER_TOKENS:
         yield "algorithm.dead_groups.policy=drop: verl divides by the responses of the whole batch, not of the groups that are left"
