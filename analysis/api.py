@@ -19,11 +19,11 @@ from analysis.tables.words import metric_header, why_absent
 from harness.evaluation.metrics import names
 from harness.evaluation.metrics.names import UnknownMetric
 from harness.experiment.plan import PlanError
-from harness.statistics.intervals import Estimate, Paired, Verdict, judge_one
+from harness.statistics.intervals import Estimate, Verdict
 from harness.store import StoreError
 
 __all__ = [
-    "Estimate", "NoValueError", "PlanError", "Results", "StoreError", "UnknownMetric", "Verdict", "contrast", "difference", "figure_of",
+    "Estimate", "NoValueError", "PlanError", "Results", "StoreError", "UnknownMetric", "Verdict", "difference", "figure_of",
     "judge", "load", "on_benchmark", "save_figure", "seed_frame", "tables_of", "to_frame", "to_latex", "to_markdown",
     "write_answer",
 ]  # fmt: skip
@@ -73,29 +73,6 @@ def difference(
     view = _metric_view(results, metric)
     plan, given_margin = view.experiment.plan, _stored_margin(view, margin)
     return view.difference(plan.arm(arm), plan.arm(reference), given_margin).rescale(view.metric.scale)
-
-
-def contrast(
-    results: Results, weights: Mapping[str, float], metric: str = "avg", *, margin: float | None = None
-) -> Estimate:
-    """The weighted sum of arms in a metric, seed by seed first, in its shown unit: `{"a+b": 1, "a": -1, "b": -1, "base": 1}`.
-
-    One comparison that stands alone, as `difference` (`{arm: 1, reference: -1}`), whose errors it raises; `ValueError` for weights that do
-    not add up to 0, or arms that share no finished seeds.
-    """
-    if not math.isclose(sum(weights.values()), 0.0, abs_tol=1e-9) or not any(weights.values()):
-        raise ValueError(f"the weights of a contrast add up to 0, and not all are 0; got {dict(weights)}")
-    view = _metric_view(results, metric)
-    plan, given_margin = view.experiment.plan, _stored_margin(view, margin)
-    if not plan.paired:
-        raise ValueError(f"{plan.name}: its arms share no seeds, and a contrast is taken seed by seed")
-    arms = [plan.arm(name) for name, weight in weights.items() if weight]
-    values = {arm.name: view.values(arm) for arm in arms}
-    seeds = sorted(set.intersection(*map(set, values.values())))
-    if not seeds:
-        raise ValueError(f"{plan.name}: no seed has finished in all of {', '.join(values)}")
-    sums = {seed: sum(weights[name] * by_seed[seed] for name, by_seed in values.items()) for seed in seeds}
-    return judge_one(Paired(plan.replicates(sums), len(sums)), margin=given_margin).rescale(view.metric.scale)
 
 
 def _stored_margin(view: Results, margin: float | None) -> float | None:

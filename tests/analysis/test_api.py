@@ -10,7 +10,6 @@ from synthetic_store import RUNGS, build_store
 
 import analysis
 from analysis import (
-    contrast,
     difference,
     figure_of,
     load,
@@ -53,24 +52,6 @@ def test_frames_have_one_row_a_seed_an_evaluation_and_a_step(results):
     assert len(results.experiment.steps) == 4 * 4 * 4
 
 
-def test_a_contrast_is_the_weighted_sum_of_each_seed(results):
-    seeds = seed_frame(results, ["length"]).set_index(["arm", "seed"])["length"]
-    second = RUNGS[1][0]
-    found = contrast(results, {LAST: 1, second: -0.5, FIRST: -0.5}, "length", margin=50.0)
-    sums = seeds[LAST] - 0.5 * seeds[second] - 0.5 * seeds[FIRST]
-    low, high = stats.ttest_1samp(sums, 0).confidence_interval(0.95)
-    assert (found.value, found.low, found.high) == pytest.approx((sums.mean(), low, high))
-    assert (found.seeds, found.margin) == (4, 50.0)
-    assert contrast(results, {LAST: 1, FIRST: -1}) == difference(results, LAST, FIRST)
-    for weight in (1, float("nan")):
-        with pytest.raises(ValueError, match="add up to 0"):
-            contrast(results, {LAST: 1, FIRST: weight})
-    with pytest.raises(ValueError, match="margin=-3 must be a finite number above 0"):
-        difference(results, LAST, FIRST, margin=-3)
-    with pytest.raises(StoreError, match="no arm 'lst'"):
-        contrast(results, {"lst": 1, FIRST: -1})
-
-
 def test_a_difference_is_the_paired_t_interval_in_the_shown_unit(results):
     seeds = seed_frame(results, ["avg", "length_wrong"]).set_index(["arm", "seed"])
     for metric, margin in (("avg", 50.0), ("length_wrong", None)):
@@ -81,6 +62,10 @@ def test_a_difference_is_the_paired_t_interval_in_the_shown_unit(results):
         assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
         assert (found.seeds, found.margin, found.family) == (4, margin, 1)
         assert found.standard_error == pytest.approx(stats.sem(expected))
+    with pytest.raises(ValueError, match="margin=-3 must be a finite number above 0"):
+        difference(results, LAST, FIRST, margin=-3)
+    with pytest.raises(StoreError, match="no arm 'lst'"):
+        difference(results, "lst", FIRST)
 
 
 def test_tables_and_figures_are_those_of_the_report(results, tmp_path):
