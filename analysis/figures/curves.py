@@ -1,10 +1,7 @@
 """Curves over training and over k: accuracy, a metric, every logged quantity, Pass@k and Maj@k, the profile of problems."""
 
-import json
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -144,36 +141,6 @@ def _draw_panel(axes: Any, experiment: Frames, panel: Panel) -> None:
     if panel.zero and low < 0.35 * high:
         axes.set_ylim(bottom=0)
     axes.xaxis.set_major_formatter(drawing.COUNTS)
-
-
-def k_curves_figure(cells: Sequence[dict[str, Any]]) -> Figure:
-    """Draw Pass@k and Maj@k (side by side) against k; one line per model.
-
-    Bands are 95 % intervals over problems, each k by itself.
-    """
-    figure, axes = _k_panels(sorted({int(k) for cell in cells for k in cell["pass_at"]}))
-    models = drawing.appearances([cell["model"] for cell in cells])
-    for panel, kind in zip(axes, ("pass_at", "maj_at"), strict=True):
-        for cell in cells:
-            ends = [cell["intervals"][kind].get(k) or (math.nan, math.nan) for k in cell[kind]]
-            low, high = 100 * np.array(ends, dtype=np.float64).reshape(-1, 2).T
-            k, mean = np.array([*map(int, cell[kind])], dtype=np.float64), 100 * np.array([*cell[kind].values()])
-            series = drawing.Series(k, np.empty((0, len(k))), mean, low, high)
-            drawing.draw_series(panel, series, models[cell["model"]])
-    drawing.name_below(figure, models, drawing.band_patch("95 % over problems, pointwise"))
-    return figure
-
-
-def draw_evaluation(path: Path) -> None:
-    """Draw the k-curves of an ``evaluation.json`` or ``summary.json`` into ``figures/`` beside it, one file a benchmark."""
-    result, cells_by_title = json.loads(path.read_bytes()), dict[str, list[dict[str, Any]]]()
-    single_cell = {"model": path.parent.name or "samples", "benchmark": "samples", **result}
-    for cell in result.get("cells", [single_cell]):
-        title = cell["benchmark"] + (f"_cap_{cell['cap']}" if "cap" in cell else "")
-        cells_by_title.setdefault(title, []).append(cell)
-    with drawing.figure_style("paper"):
-        for benchmark, cells in cells_by_title.items():
-            drawing.save(k_curves_figure(cells), path.parent / "figures", f"k_curves_{benchmark}")
 
 
 def k_bands_plot(reference: str, bands: Mapping[str, Band]) -> Figure:

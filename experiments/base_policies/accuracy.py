@@ -20,7 +20,7 @@ def evaluate_set(name: str, overrides: list[str]) -> int:
     base_policies = base_set(name)
     folders = [str(base_policies.checkpoint(index, cache)) for index in range(len(base_policies.weights))]
     protocol = [] if any(item.startswith("evaluation=") for item in overrides) else ["evaluation=testbed"]
-    return main(["evaluate", f"model={','.join(folders)}", "figures=false", *protocol, *overrides])
+    return main(["evaluate", f"model={','.join(folders)}", *protocol, *overrides])
 
 
 if __name__ == "__main__":

@@ -30,7 +30,6 @@ from harness.commands._arguments import (
     key_values,
     listed_names,
     stored_name,
-    take_switch,
     take_values,
 )
 from harness.configuration.compose import compose_run, file_of, options
@@ -38,7 +37,7 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.numbers import format_count
 from harness.configuration.schema import load_dataclass
 from harness.rollout.types import EngineDied
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore
 from harness.store.atomic import write_file
 from harness.store.foreign_text import csv_text
 from harness.verify import MathVerifier, VerifierConfig
@@ -95,11 +94,11 @@ def evaluate_recorded(items: Sequence[str]) -> int:
     from harness.evaluation import recorded
     from harness.evaluation.result import require_ks
 
-    values = key_values(items, ("samples", "golds", "out", "ks", "figures", *RULES), "evaluate samples=")
+    values = key_values(items, ("samples", "golds", "out", "ks", *RULES), "evaluate samples=")
     if "out" not in values:
         raise ConfigError("evaluate samples= needs out=DIR")
     source, out = Path(str(values.pop("samples"))), Path(str(values.pop("out")))
-    ks, figures = ks_of(values.pop("ks", None)), take_switch(values, "figures", default=True)
+    ks = ks_of(values.pop("ks", None))
     golds = Path(str(values.pop("golds"))) if "golds" in values else None
     config = verifier_config({"verifier": "any", **values})
     recording = recorded.read_recorded(source, golds)
@@ -111,7 +110,7 @@ def evaluate_recorded(items: Sequence[str]) -> int:
     recorded.write_results(out, table, {"source": source.name, **summary})
     print(to_terminal(evaluation_table([summary])), end="")
     print("\n".join([*recorded.describe(summary), f"written: {out}"]))
-    return draw(out / recorded.SUMMARY_FILE) if figures else 0
+    return 0
 
 
 def evaluate_again(items: Sequence[str]) -> int:
@@ -146,8 +145,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     from harness.evaluation.protocol import protocol_config
     from harness.model.linear import resolve_kernel
 
-    values, request = _request(items, (*_CHECKED, "model", "out", "ks", "figures"), "evaluate model=")
-    figures = take_switch(values, "figures", default=True)
+    values, request = _request(items, (*_CHECKED, "model", "out", "ks"), "evaluate model=")
     runtime = compose_run(request.machine).runtime
     torch.set_num_threads(runtime.threads)
     store = ResultStore(runtime.results)
@@ -162,7 +160,7 @@ def evaluate_models(items: Sequence[str]) -> int:
     write_file(out / "evaluation.json", json.dumps(result, indent=1, allow_nan=False).encode() + b"\n")
     print(to_terminal(table), end="")
     print(f"written: {out}")
-    return draw(out / "evaluation.json") if figures else 0
+    return 0
 
 
 def check(items: Sequence[str]) -> int:
@@ -180,18 +178,6 @@ def check(items: Sequence[str]) -> int:
         print(finding)
     print(f"{format_count(len(findings), 'finding')} in {', '.join([*sets, *(['the training task'] if task else [])])}")
     return Exit.FOUND if findings else Exit.DONE
-
-
-def draw(result: Path) -> int:
-    """Draw the k-curves of a result; returns the exit code."""
-    from analysis.figures.curves import draw_evaluation  # matplotlib
-
-    try:
-        draw_evaluation(result)
-    except StoreError as error:  # a full disk, or one that cannot be written to
-        print(f"{error}; the numbers are complete: {result}", file=sys.stderr)
-        return Exit.FOUND
-    return 0
 
 
 def _request(items: Sequence[str], keys: Sequence[str], verb: str) -> tuple[dict[str, Any], Request]:

@@ -107,7 +107,7 @@ KINDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "log": ("state.json", (("report", "logs=state.json", "out=drawn", "formats=png"),)),
     "trl": ("trl.json", (("translate", "from=trl", "file=trl.json"),)),
     "verl": ("verl.yaml", (("translate", "from=verl", "file=verl.yaml"),)),
-    "generations": ("samples.jsonl", (("evaluate", "samples=samples.jsonl", "out=out", "figures=false"),)),
+    "generations": ("samples.jsonl", (("evaluate", "samples=samples.jsonl", "out=out"),)),
     "scores": ("scores.csv", (("judge", "scores.csv", "out=judged"),)),
 }
 

@@ -174,7 +174,7 @@ def archive(place: Path, name: str, *, names_of_ours: bool) -> None:
 
 def verbs(runs: list[str]) -> dict[str, list[list[str]]]:
     """What each verb is asked, by its name; the last one takes the store away."""
-    few = ["evaluation.samples_per_problem=1", "figures=false"]
+    few = ["evaluation.samples_per_problem=1"]
     return {
         "status": [[], ["--runs"], [EXPERIMENT], *([run] for run in runs[:3]), runs[:2]],
         "plan": [[EXPERIMENT, "experiment.seeds=[0,1]"], ["-m", "optimizer.learning_rate=1e-4,2e-4", "seed=0,1"]],

@@ -210,7 +210,7 @@ def greedy(said: Said, root: Path, folder: Path, problems: Path, engine: str) ->
     said(
         "evaluate", f"model={folder}", "benchmark=gsm8k", f"data.path={problems}", "template=chat:{problem}", f"engine={engine}",
         "evaluation.temperature=0", "evaluation.top_p=1", "evaluation.samples_per_problem=1", f"evaluation.caps=[{CAP}]",
-        f"runtime.results={root}", f"out={out}", "figures=false",
+        f"runtime.results={root}", f"out={out}",
     )  # fmt: skip
     cell = json.loads((out / "evaluation.json").read_text())["cells"][0]
     assert cell["settings"]["engine"] == engine

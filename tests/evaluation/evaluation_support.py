@@ -19,7 +19,7 @@ ANSWERS = [*KEY, "response", "correct", "finish_reason"]  # equal whichever engi
 
 def evaluate(results: Path, *arguments: str) -> dict[str, Any]:
     """Run the command; the newest evaluation.json."""
-    assert main(["evaluate", *arguments, f"runtime.results={results}", "figures=false"]) == 0
+    assert main(["evaluate", *arguments, f"runtime.results={results}"]) == 0
     written = sorted(results.glob("evaluations/*/evaluation.json"), key=lambda path: path.stat().st_mtime_ns)
     return dict(json.loads(written[-1].read_text()))
 

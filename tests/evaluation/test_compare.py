@@ -167,8 +167,8 @@ def test_files_are_graded_again(tmp_path: Path, said: Said) -> None:
     assert [average[key] for key in ("metric", "arm", "reference")] == ["avg", "b.jsonl", "a.jsonl"]
     assert (average["value"], answer["text"] in told) == (pytest.approx(20.0), True)
     graded_before, strict = tmp_path / "graded", tmp_path / "strict"
-    said("evaluate", f"samples={b}", f"out={graded_before}", "figures=false")
-    said("evaluate", f"samples={a}", f"out={strict}", "figures=false", "verifier=boxed")
+    said("evaluate", f"samples={b}", f"out={graded_before}")
+    said("evaluate", f"samples={a}", f"out={strict}", "verifier=boxed")
     said("compare", str(graded_before), str(a), f"out={out}")
     assert pd.read_csv(out / "comparison.csv")["difference"][0] == pytest.approx(-20)
     told = said("compare", str(graded_before), str(strict), f"out={out}")

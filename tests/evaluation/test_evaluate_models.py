@@ -95,7 +95,7 @@ def test_an_interrupted_evaluation_goes_on_from_its_parts(
         write(*given)
 
     monkeypatch.setattr(compare, "write_part", dies_after_two)
-    command = ["evaluate", *asked, f"runtime.results={tmp_path / 'torn'}", "figures=false"]
+    command = ["evaluate", *asked, f"runtime.results={tmp_path / 'torn'}"]
     assert main(command) == 75
     monkeypatch.setattr(compare, "write_part", write)
     made: list[int] = []
@@ -123,7 +123,7 @@ def test_a_part_that_is_not_what_was_written_is_made_again(
     assert "is not what was written: part-000000.parquet has other content; it is made again" in capsys.readouterr().err
     pd.testing.assert_frame_equal(samples_of(tmp_path, again), whole)
     (folder / "about.json").write_text("{}")
-    told = said("evaluate", *asked, f"runtime.results={tmp_path}", "figures=false", code=2)
+    told = said("evaluate", *asked, f"runtime.results={tmp_path}", code=2)
     assert "about.json has 2 bytes" in told
     assert "delete the folder" in told
 
@@ -170,7 +170,7 @@ def test_an_evaluation_written_elsewhere_is_regraded_from_the_stores_samples(
     asked: list[str], tmp_path: Path, said: Said
 ) -> None:
     store, out = tmp_path / "results", tmp_path / "elsewhere" / "out"
-    asked += ["evaluation.samples_per_problem=2", f"out={out}", "figures=false"]
+    asked += ["evaluation.samples_per_problem=2", f"out={out}"]
     assert main(["evaluate", *asked, f"runtime.results={store}"]) == 0
     again = ["evaluate", f"regrade={out}", "verifier=answer_line"]
     assert "0 of 8 verdicts changed" in said(*again, f"runtime.results={store}")

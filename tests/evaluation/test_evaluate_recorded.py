@@ -17,7 +17,7 @@ from harness.evaluation.recorded import read_recorded
 
 
 def evaluate(path: Path, out: Path, *more: str) -> dict[str, Any]:
-    assert main(["evaluate", f"samples={path}", f"out={out}", "figures=false", *more]) == 0
+    assert main(["evaluate", f"samples={path}", f"out={out}", *more]) == 0
     return dict(json.loads((out / "summary.json").read_text()))
 
 
@@ -67,13 +67,6 @@ def test_a_file_of_another_encoding_is_one_error_with_its_line(tmp_path: Path, s
     assert "latin.jsonl line 3 is not UTF-8" in said("evaluate", f"samples={path}", f"out={tmp_path / 'out'}", code=2)
 
 
-def test_figures_are_drawn_by_a_process_of_their_own(tmp_path: Path) -> None:
-    path = jsonl(tmp_path / "two.jsonl", TWO)
-    assert main(["evaluate", f"samples={path}", f"out={tmp_path / 'out'}"]) == 0
-    drawn = sorted(item.name for item in (tmp_path / "out" / "figures").iterdir())
-    assert drawn == [f"k_curves_samples.{suffix}" for suffix in ("pdf", "png", "svg")]
-
-
 def test_regrading_names_what_changes_and_keeps_the_stored_samples(tmp_path: Path, said: Said) -> None:
     rows = [{"id": "a", "problem": "?", "answer": "7", "samples": ["The answer is 7.", "\\boxed{7}"]}]
     evaluate(jsonl(tmp_path / "one.jsonl", rows), tmp_path / "out", "verifier.extraction=boxed")
@@ -107,7 +100,7 @@ def test_rows_of_one_prompt_and_gold_are_samples_of_one_problem(tmp_path: Path, 
         for problem in range(3)
     ]
     path, out = jsonl(tmp_path / "rows.jsonl", rows), tmp_path / "out"
-    told = said("evaluate", f"samples={path}", f"out={out}", "figures=false")
+    told = said("evaluate", f"samples={path}", f"out={out}")
     assert "3 problems stand under several ids ('0-0' under 32)" in told
     assert "66.67 [0.00, 100.00]" in told
 
@@ -119,7 +112,7 @@ CASES = yaml.safe_load(Path(__file__).with_name("recorded_lines.yaml").read_text
 def test_lines_are_read_and_graded_or_refused(case: dict[str, Any], tmp_path: Path, said: Said) -> None:
     path, out = jsonl(tmp_path / case.get("file", "lines.jsonl"), case["lines"]), tmp_path / "out"
     refused = case.get("refused", [])
-    command = ("evaluate", f"samples={path}", f"out={out}", "figures=false", *case.get("given", []))
+    command = ("evaluate", f"samples={path}", f"out={out}", *case.get("given", []))
     told = said(*command, code=2 if refused else 0)
     for words in [refused] if isinstance(refused, str) else [*refused, *case.get("says", [])]:
         assert words in told or re.search(words, told), told

@@ -51,7 +51,7 @@ def test_lm_eval_has_the_verdicts_of_one_filter_and_its_total(tmp_path: Path, sa
     found = read_recorded(path)
     assert column(found, "label") == [True, False]
     assert column(found, "problem") == ["What is 0 + 1?", "What is 1 + 1?"]
-    told = said("evaluate", f"samples={path}", f"out={tmp_path / 'out'}", "figures=false")
+    told = said("evaluate", f"samples={path}", f"out={tmp_path / 'out'}")
     assert "exact_match,strict-match" in told
     assert "mean of verdicts here: 50.00 %, agrees" in told
     assert "1 differ" in told  # ours takes the last number

@@ -85,7 +85,7 @@ def test_a_folder_that_is_no_model_is_one_line(
     change(tmp_path / "model")
     problems = jsonl(tmp_path / "p.jsonl", PROBLEM)
     asked = [f"data.path={problems}", "template=plain", "evaluation.caps=[8]", "evaluation.samples_per_problem=1"]
-    told = said("evaluate", "model=./model", *asked, "figures=false", f"runtime.results={tmp_path / 'results'}", code=2)
+    told = said("evaluate", "model=./model", *asked, f"runtime.results={tmp_path / 'results'}", code=2)
     assert words in told
     assert told.strip().count("\n") == 0, told
     assert not (tmp_path / "PWNED").exists()

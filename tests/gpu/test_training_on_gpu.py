@@ -96,5 +96,5 @@ def test_a_checkpoint_is_evaluated_by_the_transformers_engine(base_policy: Path,
     problems = tmp_path / "chains.jsonl"
     problems.write_text("".join(f'{{"id": "{n}", "problem": "{n}+1=", "answer": "{n + 1}"}}\n' for n in range(4)))
     command = ["evaluate", f"model={base_policy}", f"data.path={problems}", "template=plain", "engine=transformers"]
-    command += ["evaluation.samples_per_problem=2", "evaluation.caps=[12]", "runtime.device=cuda", "figures=false"]
+    command += ["evaluation.samples_per_problem=2", "evaluation.caps=[12]", "runtime.device=cuda"]
     assert main([*command, f"runtime.results={tmp_path}"]) == 0
