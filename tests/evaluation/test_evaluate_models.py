@@ -182,7 +182,7 @@ def test_a_budget_beyond_the_models_positions_is_refused_with_the_fix(
 ) -> None:
     told = said("evaluate", *asked[:-1], f"runtime.results={tmp_path}", code=2)  # without a cap
     assert "has 256 positions" in told
-    assert "evaluation.caps=[242] or less" in told
+    assert "set evaluation.caps=[242]" in told
 
 
 def test_a_k_above_the_samples_is_refused_before_they_are_made(
