@@ -87,8 +87,8 @@ def test_no_file_has_a_bound_beyond_0_and_100(tmp_path: Path) -> None:
     assert frame["score_low"].min() >= 0.0
     assert to_frame(main_table(results))["score_high"].max() <= 1.0
     (metric,) = report_of(ResultStore(tmp_path), "ladder", only="table").metrics
-    for arm, (_, row) in zip(metric.arms, frame[frame["arm"] != "before RL"].iterrows(), strict=True):
-        assert (arm.low, arm.high) == pytest.approx((100 * row["score_low"], 100 * row["score_high"]))
+    for arm, (_, row) in zip(metric["arms"], frame[frame["arm"] != "before RL"].iterrows(), strict=True):
+        assert (arm["low"], arm["high"]) == pytest.approx((100 * row["score_low"], 100 * row["score_high"]))
 
 
 def test_looks_that_go_on_that_ended_early_and_that_share_base_policies_are_said(tmp_path: Path) -> None:

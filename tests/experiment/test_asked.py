@@ -38,7 +38,7 @@ def test_metrics_and_margins_are_recorded_as_they_are_declared():
     record = plan.record()
     assert record["metric"] == ["length_wrong", "pass@8", "seconds"]
     assert record["margin"] == {"length_wrong": 0.5, "pass@8": 2.0}
-    assert planned_comparisons(plan) == 3 * 3
+    assert planned_comparisons(plan) == 3 * 5
     assert metric_lines(plan) == [
         "asks about: length of wrong answers (tokens, margin 0.5); Pass@8 (points, higher is better, margin 2); "
         "wall time of the run (s, lower is better)"
@@ -62,7 +62,7 @@ def test_a_multirun_asks_about_any_metric_and_keeps_its_name_where_it_asks_nothi
     assert {spec.labels["experiment"] for spec in asked.specs} == {"lengths"}  # what trackers show
     assert [spec.run_id for spec in asked.specs] == [spec.run_id for spec in plain.specs]
     stored = make_plan([*MULTIRUN, "model.bases.count=8"], multirun=True)
-    assert stored.name == "multirun_8fc74e7a"  # stored answers are found again
+    assert stored.name == "multirun_374219a8"  # stored answers are found again
     assert "experiment.metric=length_wrong" in asked.command
 
 

@@ -67,9 +67,9 @@ def test_a_metric_that_can_be_guessed_is_named_before_the_launch(tmp_path):
         plan = plan_experiment(
             ["experiment=dapo_equal_tokens", "experiment.margin=null", f"runtime.results={tmp_path}", *more]
         )
-        assert Plan.read(plan.record()).chance == 0.1
+        assert Plan.read(plan.record()).chance == 0.01
         return [str(item) for item in check_plan(plan) if item.check == "can be guessed"]
 
-    (found,) = checks("experiment.metric=[avg,pass@8]")
-    assert found.startswith("[can be guessed] Pass@8: blind answers earn 57.0 %, since one in 10 is right")
-    assert checks("experiment.metric=[avg,pass@2,maj@8]") == []
+    (found,) = checks("experiment.metric=[avg,pass@32]")
+    assert found.startswith("[can be guessed] Pass@32: blind answers earn 27.5 %, since one in 100 is right")
+    assert checks("experiment.metric=[avg,pass@16,maj@8]") == []

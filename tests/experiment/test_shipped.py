@@ -50,8 +50,9 @@ def test_every_experiment_plans_and_is_neither_vacuous_nor_confounded(experiment
         return
     plan = shipped(experiment)
     assert len({arm.name for arm in plan.arms}) == len(plan.arms)
-    assert plan.specs
-    assert all(arm["runs"] for arm in plan.record()["arms"])
+    if declared_experiment([f"experiment={experiment}"]).tune is None:  # otherwise trials come first
+        assert plan.specs
+        assert all(arm["runs"] for arm in plan.record()["arms"])
     assert {finding.check for finding in check_plan(plan)} <= EXPECTED | AS_PUBLISHED.get(experiment, set())
 
 
@@ -69,8 +70,8 @@ def test_a_critics_warm_up_takes_updates_from_the_policy() -> None:
     found = check_plan(shipped("vapo_leave_one_out"))
     unequal = {item.arm: item.reason for item in found if "critic's warm-up" in item.reason}
     assert set(unequal) == {"without_value_pretraining", "ppo"}
-    # 60 steps of 16 updates, less the 10 of the warm-up
-    assert "960 policy updates (a critic's warm-up is none) instead of 800" in unequal["without_value_pretraining"]
+    # 100 steps of 16 updates, less the 10 of the warm-up
+    assert "1600 policy updates (a critic's warm-up is none) instead of 1440" in unequal["without_value_pretraining"]
 
 
 @pytest.mark.parametrize("name", ["dapo_ladder", "dapo_leave_one_out", "dapo_one_factor"])
