@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+from stored_runs import created
 
 from harness.configuration.identity import arm_id, run_id
 from harness.configuration.schema import RunConfig, dump
@@ -64,7 +65,7 @@ def claimed(config: RunConfig, root: Path, status: str = "running") -> RunDir:
     """The directory of a configuration's run, as a supervisor leaves it to a worker."""
     run = ResultStore(root).run(run_id(config))
     about = {"arm_id": arm_id(config), "seed": config.seed, "status": status, "labels": {}, "attempts": []}
-    run.create(yaml.safe_dump(dump(config)), about)
+    created(run, yaml.safe_dump(dump(config)), about)
     return run
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from harness.store import RunDir
+
 RUN_ID = "00000000000000aa"
 
 
@@ -17,6 +19,13 @@ def about(spec: Any = None, status: str = "finished", **more: Any) -> dict[str, 
     if spec is not None:
         names = {"arm_id": spec.arm_id, "seed": spec.seed, "labels": dict(spec.labels)}
     return {**names, "status": status, "attempts": [], **more}
+
+
+def created(run: RunDir, config_yaml: str, manifest: dict[str, Any]) -> None:
+    """Write a run's `config.yaml`, then its manifest, where there is none."""
+    if not run.exists():
+        run.write_config(config_yaml)
+        run.write_manifest(manifest)
 
 
 def graded(correct: Sequence[bool]) -> pd.DataFrame:

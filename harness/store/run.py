@@ -40,13 +40,6 @@ class RunDir:
     def exists(self) -> bool:
         return (self.path / layout.MANIFEST).exists()
 
-    def create(self, config_yaml: str, manifest: Mapping[str, Any]) -> None:
-        """Write `config.yaml`, then the first manifest. Does nothing where a manifest exists."""
-        if self.exists():
-            return
-        self.write_config(config_yaml)
-        self.write_manifest(manifest)
-
     def write_config(self, config_yaml: str) -> None:
         path = self.path / layout.CONFIG
         if not path.exists() or path.read_bytes() != config_yaml.encode():

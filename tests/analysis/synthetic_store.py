@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from stored_runs import created
 
 from analysis.frames import load_experiment
 from analysis.results import Results, results_of
@@ -202,7 +203,8 @@ def write_run(store, run_id, arm, seed, accuracy, status, problems, n, steps, ev
     rng = np.random.default_rng([seed, int(accuracy * 1000)])
     run = store.run(run_id)
     accuracy = accuracy + 0.02 * np.random.default_rng(seed).normal() + 0.005 * rng.normal()
-    run.create(
+    created(
+        run,
         "algorithm: grpo\n",
         {
             "identity_version": 1,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from small_runs import SMALL
-from stored_runs import about
+from stored_runs import about, created
 from verbs import Said
 
 from analysis.frames import load_experiment
@@ -47,7 +47,7 @@ def test_a_refused_arm_keeps_its_place_and_loses_its_runs(tmp_path: Path) -> Non
 def test_a_run_that_is_finished_stays_even_where_it_could_not_be_made(tmp_path: Path) -> None:
     plan = ladder(tmp_path)
     spec = plan.arms[1].spec(3)
-    ResultStore(tmp_path).run(spec.run_id).create(spec.config_yaml, about(spec))
+    created(ResultStore(tmp_path).run(spec.run_id), spec.config_yaml, about(spec))
     assert list(refuse(plan).arms[1].runs) == [3]
 
 
@@ -90,7 +90,7 @@ def test_a_run_that_can_only_refuse_what_is_left_says_so_and_fails(tmp_path: Pat
     given = ["algorithm.overlong.policy=score,mask", *ON_VERL, f"runtime.results={tmp_path}"]
     plan = plan_multirun(given)
     spec = plan.arms[0].spec(0)
-    ResultStore(tmp_path).run(spec.run_id).create(spec.config_yaml, about(spec))
+    created(ResultStore(tmp_path).run(spec.run_id), spec.config_yaml, about(spec))
     told = said("run", "-m", *given, "--no-answer", code=1)
     assert "nothing was run: 1 run finished before, and all arms that lack runs are refused" in told
     assert "nothing to do" not in told

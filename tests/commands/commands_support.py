@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stored_runs import about, graded
+from stored_runs import about, created, graded
 
 from harness.experiment.plan import Plan, RunSpec
 from harness.experiment.planning import plan_experiment
@@ -25,7 +25,7 @@ def finish(
     attempt = {"index": 0, **times, "outcome": status, "exit_code": 0, "host": "h", "pid": 1, "gpus": 0}
     made = {"provenance": {"git_commit": "abc", "packages": {"torch": "2.13.0"}}}
     error = "exit code 1; boom" if status == "failed" else None
-    run.create(spec.config_yaml, about(spec, status, attempts=[attempt], error=error, **made))
+    created(run, spec.config_yaml, about(spec, status, attempts=[attempt], error=error, **made))
     run.append_step({"step": 60, "generated_tokens_total": tokens, "seconds_total": 90.0, "seconds_evaluate": 10.0})
     right = [index < round(100 * accuracy) for index in range(100)]
     run.write_samples("arithmetic_heldout", 1, 60, graded(right))

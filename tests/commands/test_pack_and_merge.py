@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from commands_support import EXPERIMENT, finish, plan
-from stored_runs import about
+from stored_runs import about, created
 from tables import table
 from verbs import Said
 
@@ -174,7 +174,7 @@ def test_a_run_that_cannot_be_read_stays_apart_and_what_a_killed_merge_was_copyi
     store: ResultStore, other: ResultStore
 ) -> None:
     for number in "ab":
-        other.run(number * 16).create("", about(status="interrupted"))
+        created(other.run(number * 16), "", about(status="interrupted"))
     (other.run("a" * 16).path / "metrics.jsonl").mkdir()
     copying = store.root / "runs" / ".00000000000000aa.0123456789ab.tmp"
     copying.mkdir(parents=True)

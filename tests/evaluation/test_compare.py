@@ -13,7 +13,7 @@ import pytest
 import yaml
 from evaluation_support import RIGHT, graded_side, recorded_file
 from scipy import stats
-from stored_runs import about, graded
+from stored_runs import about, created, graded
 from tables import table
 from verbs import Said, jsonl
 
@@ -192,7 +192,7 @@ def test_runs_are_compared_at_steps(tmp_path: Path, said: Said) -> None:
     generator = np.random.default_rng(0)
     for arm in "ab":
         run = store.run(f"{arm}0" * 8)
-        run.create(yaml.safe_dump(dump(config)), {**about(), "arm_id": arm, "seed": 0})
+        created(run, yaml.safe_dump(dump(config)), {**about(), "arm_id": arm, "seed": 0})
         write_problems(problems_file(run.path, "arithmetic_heldout"), benchmark)
         for step, rate in ((0, 0.2), (60, 0.5 if arm == "a" else 0.8)):
             rows = graded(list(generator.random(problems) < rate))

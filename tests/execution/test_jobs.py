@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from stored_runs import about
+from stored_runs import about, created
 from submitit.core.utils import UncompletedJobError
 
 from harness.commands._job import labels_of
@@ -43,7 +43,7 @@ def brought(root: Path, error: Exception, begin: bool = False) -> Summary:
     def start() -> None:
         if begin:
             attempt = {"index": 0, "outcome": None, "host": "h", "pid": 1, "gpus": 0}
-            store.run(plan.specs[0].run_id).create("", about(plan.specs[0], "running", attempts=[attempt]))
+            created(store.run(plan.specs[0].run_id), "", about(plan.specs[0], "running", attempts=[attempt]))
 
     launch = Launch("harness run", GivesUp(error, start), "submitit_slurm")  # type: ignore[arg-type]
     return launch.bring(plan, plan.specs, store)

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from stored_runs import about, graded
+from stored_runs import about, created, graded
 
 from harness.commands._arguments import select
 from harness.commands._experiment_run import ExperimentRun
@@ -30,7 +30,7 @@ def finish(store, spec):
     noise = 0.04 * np.random.default_rng([spec.seed, len(spec.labels["arm"])]).normal()
     right = np.arange(200) < round(200 * (LEVELS[spec.labels["arm"]] + noise))
     run = store.run(spec.run_id)
-    run.create(spec.config_yaml, about(spec, provenance={"git_commit": "abc"}, error=None))
+    created(run, spec.config_yaml, about(spec, provenance={"git_commit": "abc"}, error=None))
     run.append_step({"step": 1, "generated_tokens_total": 10})
     run.write_samples("arithmetic_heldout", 1, 1, graded(right))
 

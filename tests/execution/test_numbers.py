@@ -11,7 +11,7 @@ from pathlib import Path
 import numbers_check as numbers
 import pytest
 import torch
-from stored_runs import about
+from stored_runs import about, created
 
 from harness.execution.progress import Progress
 from harness.objective.objective import Objective
@@ -37,7 +37,7 @@ def wrong_at_the_first_step(root: Path, arms: Sequence[str]) -> set[str]:
             ),
         )
         run = ResultStore(root).run(spec.run_id)
-        run.create("", about(seed=config.seed))
+        created(run, "", about(seed=config.seed))
         assert train_run(config, run, lambda: False, attempt=1)
         runs[arm].append(numbers.measured(run))
     return {name for name in numbers.outside(runs) if "first step" in name}

@@ -6,7 +6,7 @@ import io
 
 import pytest
 from rich.console import Console
-from stored_runs import about
+from stored_runs import about, created
 from sweep_support import spec
 
 from harness.execution.progress import LiveProgress, Snapshot, format_seconds, status_table
@@ -68,7 +68,7 @@ def test_the_status_table_tells_running_from_lost_and_why_runs_failed(tmp_path):
     for number, status in enumerate(["running", "running", "failed", "finished"]):
         run = store.run(spec(number).run_id)
         labels = {"arm": f"arm_{number}", "steps": "100", "experiment": f"asked_{number}"}
-        run.create("", about(None, status, seed=number, labels=labels, error="exit code 1; boom"))
+        created(run, "", about(None, status, seed=number, labels=labels, error="exit code 1; boom"))
         run.append_step({"step": 40, "reward_mean": 0.25, "seconds_total": 2.0})
     newer = store.run(spec(5).run_id)
     newer.path.mkdir()
@@ -108,7 +108,7 @@ def test_status_cuts_no_column_where_names_are_long(width: int) -> None:
 def test_before_the_first_step_progress_says_what_a_run_does(tmp_path):
     store = ResultStore(tmp_path)
     run = store.run("0" * 16)
-    run.create("", about(None, "running", attempts=[{}], labels={"steps": "60"}))
+    created(run, "", about(None, "running", attempts=[{}], labels={"steps": "60"}))
     run.new_attempt()
 
     def where() -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored_runs import about
+from stored_runs import about, created
 
 from harness import train
 from harness.configuration.compose import options
@@ -106,7 +106,7 @@ def test_before_anything_has_finished_a_declaration_may_change(plan: Plan, tmp_p
     remember(store, plan, ())
     assert changes(store, plan.name) == []
     for spec in plan.specs[:2]:
-        store.run(spec.run_id).create("", about(spec))
+        created(store.run(spec.run_id), "", about(spec))
     remember(store, other, ())
     assert changes(store, plan.name) == ["the margin was changed from 3 to none after the scores"]
     remember(store, plan, ())  # what stood between was never answered

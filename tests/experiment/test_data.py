@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
-from stored_runs import about
+from stored_runs import about, created
 
 from harness.configuration.error import ConfigError
 from harness.experiment.data import content_hashes, data_faults, require_same_content, unread_data
@@ -33,7 +33,7 @@ def begun(plan: Plan, store: ResultStore, **recorded: object) -> None:
     """Every run as its supervisor begins it: one record of contents for all, unless another is given."""
     provenance = recorded or {"data": content_hashes([planned.config for planned in plan.arms])}
     for spec in plan.specs:
-        store.run(spec.run_id).create(spec.config_yaml, about(spec, provenance=provenance))
+        created(store.run(spec.run_id), spec.config_yaml, about(spec, provenance=provenance))
 
 
 def check(plan: Plan, store: ResultStore) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored_runs import about
+from stored_runs import about, created
 
 from harness.configuration.sections import RuntimeConfig
 from harness.execution import attempt
@@ -45,8 +45,8 @@ def test_the_leased_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_finished_runs_of_another_device_are_named_with_the_flag_for_a_fresh_comparison(tmp_path: Path) -> None:
     store = ResultStore(tmp_path / "results")
     for number, device in enumerate(["cpu", "cpu", "NVIDIA H100"]):
-        store.run(f"{number}" * 16).create("", about(attempts=[{"device": device}]))
-    store.run("3" * 16).create("", about(None, "interrupted", attempts=[{"device": "cpu"}]))
+        created(store.run(f"{number}" * 16), "", about(attempts=[{"device": device}]))
+    created(store.run("3" * 16), "", about(None, "interrupted", attempts=[{"device": "cpu"}]))
     runs = [f"{number}" * 16 for number in range(5)]
     said = mixed_devices_note(store, runs, RuntimeConfig(device="cuda"))
     assert "not made on a GPU: 2 on cpu" in said

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from stored_runs import RUN_ID, about, graded
+from stored_runs import RUN_ID, about, created, graded
 
 from harness.store import ResultStore, RunClaimed, RunDir, StoreFull, StoreReadOnly, atomic, lease
 from harness.store.seal import SEAL, folder_fault
@@ -23,7 +23,9 @@ import sys
 from pathlib import Path
 from harness.store import RunDir
 run = RunDir(Path(sys.argv[1]))
-run.create("a: 1", {"arm_id": "a", "seed": 0, "status": "running", "labels": {}, "attempts": []})
+if not run.exists():
+    run.write_config("a: 1")
+    run.write_manifest({"arm_id": "a", "seed": 0, "status": "running", "labels": {}, "attempts": []})
 last = run.last_step()
 step = 0 if last is None else last["step"]
 def checkpoint(directory):
@@ -112,7 +114,7 @@ def test_disk_errors_name_the_path_and_the_fix_and_leave_the_old_file(tmp_path, 
 
 def test_a_checkpoint_and_samples_that_do_not_fit_say_so_and_are_not_there(tmp_path, monkeypatch):
     run = ResultStore(tmp_path).run(RUN_ID)
-    run.create("a: 1", about(status="running"))
+    created(run, "a: 1", about(status="running"))
     with pytest.raises(StoreFull, match="checkpoints"):
         run.publish_checkpoint(1, fail_with(errno.ENOSPC))
     with monkeypatch.context() as patch:

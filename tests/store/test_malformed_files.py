@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from stored_runs import RUN_ID, about
+from stored_runs import RUN_ID, about, created
 
 from harness.store import ResultStore, RunDir, SchemaMismatch, StoreFull, StoreReadOnly, TornFile, atomic, layout, lease
 from harness.store.reader import run_state
@@ -18,7 +18,7 @@ DEEP = "[" * 100_000
 @pytest.fixture
 def run(tmp_path: Path) -> RunDir:
     run = ResultStore(tmp_path).run(RUN_ID)
-    run.create("a: 1\n", about())
+    created(run, "a: 1\n", about())
     for step in (1, 2, 3):
         run.append_step({"step": step, "reward_mean": 0.5})
     return run

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from stored_runs import RUN_ID, about, graded
+from stored_runs import RUN_ID, about, created, graded
 
 from harness.store import ResultStore, RunDir, atomic, layout
 from harness.store.error import StoreError
@@ -173,7 +173,7 @@ def root(tmp_path: Path) -> Path:
 def live(run: RunDir, promise: Callable[[], None] = lambda: None) -> None:
     """The life of a run: steps, samples, checkpoints, its end. A promise after each checkpoint, and after the end."""
     with run.lock():
-        run.create("a: 1\n", about(status="running"))
+        created(run, "a: 1\n", about(status="running"))
         for step in (1, 2, 3):
             run.append_step({"step": step, "generated_tokens": 10})
             run.write_samples("b", 1, step, graded([True, False, step == 2]))
@@ -211,7 +211,7 @@ def test_a_merge_takes_runs_whole_or_not_at_all(root: Path, tmp_path: Path, here
         live(source.run(run_id))
     source.write_plan("mine", {"arms": [{"name": "a", "runs": {"0": RUN_ID}}]})
     if here == "unfinished":
-        store.run(RUN_ID).create("a: 1\n", about(status="running"))
+        created(store.run(RUN_ID), "a: 1\n", about(status="running"))
     with recorded(root) as disk:
         for path in (root, *root.rglob("*")):  # what was there is on the disk
             atomic.sync_file(path)

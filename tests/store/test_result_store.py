@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from stored_runs import about
+from stored_runs import about, created
 
 from harness.configuration.error import ConfigError
 from harness.experiment.planning import mean_spending
@@ -23,7 +23,7 @@ def store(tmp_path) -> ResultStore:
     store = ResultStore(tmp_path / "results")
     for seed, run_id in enumerate(IDS):
         run = store.run(run_id)
-        run.create("", about(seed=seed))
+        created(run, "", about(seed=seed))
         for step in range(1, seed + 2):
             run.append_step({"step": step, "reward_mean": seed / 4})
     return store
@@ -93,7 +93,7 @@ def test_folders_that_can_be_no_experiment_are_foreign(store):
 
 def test_a_reference_that_spent_nothing_gives_no_budget(store):
     run_id = "9" * 16
-    store.run(run_id).create("", about())
+    created(store.run(run_id), "", about())
     with pytest.raises(ConfigError, match=rf"{run_id} spent no tokens: raise training\.steps"):
         mean_spending(store, [run_id])
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from stored_runs import RUN_ID, about, graded
+from stored_runs import RUN_ID, about, created, graded
 from tables import table
 
 from harness.store import METRICS, ResultStore, RunDir, SchemaMismatch, StoreError, TornFile
@@ -22,22 +22,13 @@ from harness.store.samples import SAMPLES
 @pytest.fixture
 def run(tmp_path) -> RunDir:
     run = ResultStore(tmp_path).run(RUN_ID)
-    run.create("seed: 0\n", about(status="running"))
+    created(run, "seed: 0\n", about(status="running"))
     return run
 
 
 def samples(problems: int = 2, **columns: object) -> pd.DataFrame:
     answers = ["1", *[None] * (problems - 1)]
     return graded([True] * problems).assign(sampling_seed=np.uint64(2**64 - 1), answer=answers, **columns)
-
-
-def test_create_is_idempotent_and_keeps_what_there_is(run):
-    run.write_manifest({**run.manifest(), "status": "finished"})
-    before = os.stat(run.path / "manifest.json").st_mtime_ns
-    run.create("seed: 0\n", about(status="running"))
-    assert run.status == "finished"
-    assert os.stat(run.path / "manifest.json").st_mtime_ns == before
-    assert run.config() == "seed: 0\n"
 
 
 def test_the_manifest_keeps_its_creation_time_and_refuses_unknown_states(run):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stored_runs import RUN_ID, about, graded
+from stored_runs import RUN_ID, about, created, graded
 
 from harness.store import ResultStore, RunDir, StoreError, layout, seal
 
@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> ResultStore:
 def run(store: ResultStore) -> RunDir:
     """A run that finished after two evaluations."""
     run = store.run(RUN_ID)
-    run.create("a: 1\n", about(status="running"))
+    created(run, "a: 1\n", about(status="running"))
     for step in (1, 2):
         run.append_step({"step": step, "generated_tokens": 10})
         run.write_samples("b", 1, step, graded([True, False, step == 2]))

@@ -13,7 +13,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from stored_runs import about
+from stored_runs import about, created
 
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id, run_id
@@ -141,7 +141,7 @@ def shown_steps(monkeypatch: pytest.MonkeyPatch, poll_seconds: float) -> dict[st
 def test_curves_are_shown_while_a_run_goes_on_and_repeated_steps_once(store, monkeypatch):
     (spec,) = specs("tensorboard", seeds=1)
     folder = store.run(spec.run_id)
-    folder.create(spec.config_yaml, about(spec, "running"))
+    created(folder, spec.config_yaml, about(spec, "running"))
     shown = shown_steps(monkeypatch, 0.01)
     feed = TrackerFeed(spec.config.runtime.trackers)
     feed.begin(folder)
@@ -160,7 +160,7 @@ def test_curves_are_shown_while_a_run_goes_on_and_repeated_steps_once(store, mon
 def test_a_long_run_is_shown_while_short_ones_come_and_go(store, monkeypatch):
     long, *short = specs("tensorboard", seeds=4)
     for each in (long, *short):
-        store.run(each.run_id).create(each.config_yaml, about(each, "running"))
+        created(store.run(each.run_id), each.config_yaml, about(each, "running"))
         store.run(each.run_id).append_step({"step": 1, "reward_mean": 0.5})
     shown = shown_steps(monkeypatch, 0.2)
     feed = TrackerFeed(long.config.runtime.trackers)
