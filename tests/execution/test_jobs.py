@@ -119,7 +119,7 @@ def test_a_task_of_an_array_requeues_itself_and_not_the_array(
     ("answers", "says"),
     [
         (FileNotFoundError("scontrol"), r"scontrol cannot be started .*run the same"),
-        (None, r"scontrol requeue 40. was refused .*presently disabled.; run the same"),
+        (None, r"scontrol requeue 40. was refused .*presently disabled.; repeat the command"),
     ],
 )
 @pytest.mark.usefixtures("scontrol")
