@@ -1,6 +1,6 @@
 """Make a set of base policies to ship: warm up one per seed, round to bfloat16, write weights and manifest.
 
-python benchmarks/make_bases.py harness/testbed/bases/NAME --seeds 0-31
+python benchmarks/make_bases.py harness/testbed/bases/NAME --seeds 0-15
 
 A set that exists is continued: its policies stay as they are, those of further seeds follow, and the recipe has to be the same.
 Warm-ups take minutes each and are kept in `--cache`, so a repeated command goes on. Weights are rounded to the nearest bfloat16: half
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python benchmarks/make_bases.py", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("out", type=Path, help="folder of the set; its name is the set's")
-    parser.add_argument("--seeds", default="0-31", help="warm-up seeds FIRST-LAST, one policy each")
+    parser.add_argument("--seeds", default="0-15", help="warm-up seeds FIRST-LAST, one policy each")
     parser.add_argument(
         "--cache", type=Path, default=Path("results/cache"), help="where this machine keeps its warm-ups"
     )

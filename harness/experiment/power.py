@@ -91,7 +91,7 @@ def _evaluation_samples(plan: Plan) -> int:
     return problems * config.evaluation.samples_per_problem if isinstance(problems, int) and problems > 0 else 0
 
 
-# Standard deviations of a paired difference over training seeds: rungs of the testbed's ladder have 0.8 to 2.2 points over eight seeds
+# Standard deviations of a paired difference over training seeds: rungs of the testbed's ladder have 1.0 to 1.9 points over eight seeds
 # (results/published/dapo_ladder), those of SmolLM2 135M after a cold start 2.3 beyond the evaluation's samples (language_ladder_gpu there).
 SEED_SPREADS = (0.01, 0.023)
 
