@@ -95,6 +95,12 @@ def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -
     sides = [read_side(label, part, store, **chosen) for part, label in zip(parts, labels, strict=True)]
     for line in [line for side in sides for line in side.remarks]:
         print(line)
+    used = {
+        "benchmark": any((side.frame["benchmark"] != "").any() for side in sides),
+        "cap": any("max_response_tokens" in side.frame for side in sides),
+    }
+    if unused := [key for key in used if key in values and not used[key]]:
+        raise ConfigError(f"{unused[0]}={values[unused[0]]}: recorded generations have no {unused[0]}; leave it out")
     return sides
 
 

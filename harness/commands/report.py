@@ -27,6 +27,15 @@ _CHOICES = {
     "style": ("paper", "screen", "icml", "acl", "neurips", "iclr"),
 }
 _KEYS = (*_CHOICES, "formats", "columns", "out")
+# What each part that `only=` names takes.
+_TAKEN = {
+    "all": _KEYS,
+    "table": (),
+    "tables": ("tables", "columns", "out"),
+    "figures": ("figures", "style", "formats", "out"),
+    "methods": ("out",),
+    "page": ("out",),
+}
 ARGUMENTS = {
     "overrides": {"nargs": "*", "help": "experiment=NAME [only=] [figures=] [runtime.results=DIR]"},
 }
@@ -53,6 +62,9 @@ def answer(options: argparse.Namespace) -> Report:
             )
     store = ResultStore(compose_run(rest).runtime.results)
     require_stored(store, name)
+    part = arguments.get("only", "all")
+    if ignored := [key for key in arguments if key not in ("only", *_TAKEN[part])]:
+        raise ConfigError(f"only={part} has no use for {'=, '.join(ignored)}=; leave it out")
     return report_of(store, name, **arguments)
 
 

@@ -43,7 +43,8 @@ def resolve(name: str, store: ResultStore, linear_kernel: str) -> Model:
         raise ConfigError(f"model={name}: no such folder")
     if members := [member for member in options("model") if member.startswith(stem)]:
         where = getattr(compose_run([f"model={members[0]}"]).model, "path", "")
-        raise ConfigError(f"model={name}: a path is asked for; that of harness run model={members[0]} is {where!r}")
+        told = f"; that of harness run model={members[0]} is {where!r}" if where else ""
+        raise ConfigError(f"model={name}: a path is asked for{told}")
     return _hub_model(name, stem, mark or None)
 
 

@@ -229,7 +229,9 @@ def _match_sides(sides: Sequence[Side], by_text: bool | None, verifier: MathVeri
     notes = []
     for side, key in zip(sides, keys, strict=True):
         if absent := sorted(set(key) - shared_keys):
-            notes.append(f"{side.name}: {len(absent)} of {key.nunique()} problems stand there alone: {_quote(absent)}")
+            notes.append(
+                f"{side.name}: {len(absent)} of {key.nunique()} problems are not on every side: {_quote(absent)}"
+            )
     if others:
         notes.append(
             f"{len(others)} problems of one {what} have different golds and are left out: {_quote(sorted(others))}"

@@ -490,5 +490,7 @@ def mean_spending(store: ResultStore, run_ids: Iterable[str]) -> float | None:
             return None
         totals.append(float((run.last_step() or {}).get("generated_tokens_total") or 0.0))
         if not totals[-1] > 0:
-            raise ConfigError(f"the reference run {name} spent no tokens: raise training.steps, or set match_budget")
+            raise ConfigError(
+                f"the reference run {name} spent no tokens: raise training.steps, or set experiment.match_budget"
+            )
     return sum(totals) / len(totals) if totals else None

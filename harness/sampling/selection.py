@@ -38,7 +38,8 @@ class Selection:
     def of_state(state: dict[str, Any]) -> Selection:
         """Take back a checkpoint's record: the fields as tensors and plain values in dicts."""
         parts = {name: Groups.of_state(state[name]) for name in _PARTS}
-        return Selection(**{**state, **parts})
+        plain = {name: value for name, value in state.items() if name != "surplus"}  # of runs begun before it left
+        return Selection(**{**plain, **parts})
 
 
 def enough(rounds: Sequence[Groups], config: DeadGroupsConfig, prompts: int) -> bool:

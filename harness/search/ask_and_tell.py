@@ -6,6 +6,7 @@ runs, so a search can be stopped and continued at any moment, until it has the w
 """
 
 import dataclasses
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -54,7 +55,6 @@ class Search:
         self.reasons: list[str] = []  # why trials of this call have no value
         self.summary = Summary()  # of all runs of this call
         self._arms: dict[int, PlannedArm] = {}
-        self._adopt()
 
     def _refuse_what_would_not_count(self) -> None:
         """Raise `ConfigError` for a fixed value of a key that is searched, and for a name whose plan would be written over."""
@@ -62,7 +62,7 @@ class Search:
         for item in parse_overrides(self.fixed_overrides):
             if item.key_or_group in keys:
                 raise ConfigError(f"{item.input_line}: the key is searched, so a fixed value has no effect")
-        if not all(arm["name"].startswith(_TRIAL) for arm in self._stored_arms()):
+        if not all(re.fullmatch(rf"{_TRIAL}\d+", arm["name"]) for arm in self._stored_arms()):
             raise ConfigError(f"experiment.name={self.experiment.name} is another experiment's; choose another")
 
     def _stored_arms(self) -> list[dict[str, Any]]:
@@ -90,6 +90,7 @@ class Search:
         """
         lock = layout.experiment_dir(self.store.root, self.experiment.name) / layout.CLAIM_LOCK
         with acquire(lock):
+            self._adopt()
             while self.summary.stopped_by is None and (specs := self.ask(places)):
                 self.record()
                 self.summary = self.summary.then(dispatch(specs))
@@ -163,7 +164,7 @@ class Search:
             number = int(stored["name"].removeprefix(_TRIAL))
             while self.trial_count < number:  # one that could not be composed
                 self.study.add_trial(optuna.trial.create_trial(state=TrialState.FAIL))
-            texts = dict(item.split("=", 1) for item in stored["overrides"])
+            texts = dict(item.partition("=")[::2] for item in stored["overrides"])
             try:
                 params = {item.key: item.value(texts[item.key]) for item in self.parameters}
                 arm = self._arm_of(number, params)

@@ -113,10 +113,12 @@ class Comparison:
         for whole, single in ((gold, answer), (answer, gold)):
             if whole.kind == "set" and len(whole.items) == 1 and whole.items[0].text != r"\emptyset":
                 return self.equal(*(node.items[0] if node is whole else node for node in (gold, answer)))
-            if single.kind == "formula" and single.tree is None:
+            if whole.kind != "set" and single.kind == "formula" and single.tree is None:
                 return self._by_leaf(gold, answer)
         if "base" in kinds:
-            digits = [node.mark.removesuffix("_10") if node.kind == "base" else node.text for node in (gold, answer)]
+            digits = [
+                node.mark.removesuffix("_10") if node.kind == "base" else str(node.number) for node in (gold, answer)
+            ]
             return digits[0] == digits[1]
         return self._ratios(gold, answer) if "ratio" in kinds and kinds <= {"ratio", "formula", "choice"} else False
 

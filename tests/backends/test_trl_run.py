@@ -20,6 +20,7 @@ from harness.model.checkpoint import load_decoder, read_state
 from harness.model.policy import NativePolicy
 from harness.model.transformers_policy import save_model
 from harness.objective.aggregation import batch_token_mean
+from harness.problems.benchmarks import arithmetic
 from harness.store import RunDir
 from harness.testbed import recipe as testbed
 from harness.training.loop import train_run
@@ -29,9 +30,10 @@ pytest.importorskip("trl", reason="TRL is not installed")
 
 def trl_config(**changes: Any) -> RunConfig:
     """Four steps from a shipped base policy."""
-    base = {"model__bases": testbed.Bases(), "model__warmup__steps": 3200, "backend": trl.Config()}
-    if "model" in changes:
-        base = {"backend": trl.Config()}
+    base = {"backend": trl.Config()}
+    if "model" not in changes:
+        held_out = {"arithmetic_heldout": arithmetic.Config(split="heldout", problems=6)}
+        base |= {"model": testbed.Config(), "task__modulus": 100, "evaluation__benchmarks": held_out}
     return small_config(**(base | changes))
 
 

@@ -131,7 +131,7 @@ def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store, 
     matched = plan(store, "match=tokens")
     assert matched.first is None
     (part,) = Plan.read(matched.record()).parts
-    budget = ["++training.generated_tokens=1000", f"++training.steps={60 * STEP_LIMIT_FACTOR}"]
+    budget = ["++training.generated_tokens=1000", f"++training.steps={100 * STEP_LIMIT_FACTOR}"]
     assert part.settings == {arm.name: budget for arm in matched.arms[1:]}
     assert matched == waiting.first.then(waiting.first.settle(store))
     for one, word in ((waiting, "sets"), (matched, "has set")):
@@ -139,9 +139,9 @@ def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store, 
         told = " ".join(said("status", f"experiment={one.name}", f"runtime.results={store.root}").split())
         assert f"{one.name}: match=tokens {word} the budget of the other arms, which is what" in told
     told = " ".join(said("plan", *overrides(store, "match=tokens")).split())
-    assert f"match=tokens has set {matched.arms[1].name}: training.generated_tokens=1000 training.steps=1200" in told
+    assert f"match=tokens has set {matched.arms[1].name}: training.generated_tokens=1000 training.steps=2000" in told
     training = matched.arms[1].config.training
-    assert (training.generated_tokens, training.steps) == (1000, 60 * STEP_LIMIT_FACTOR)
+    assert (training.generated_tokens, training.steps) == (1000, 100 * STEP_LIMIT_FACTOR)
     assert matched.arms[0].config.training.generated_tokens is None  # the reference keeps its steps and runs
     assert len(matched.specs) == 3 * GRID
 
@@ -161,7 +161,7 @@ def test_a_run_is_shown_and_what_differs_is_named(store, said):
     text = said("status", first.run_id[:8], f"runtime.results={store.root}")
     assert "optimizer.learning_rate" in text
     assert "packages.torch" in text
-    assert "avg on arithmetic_heldout, cap 32, step 60" in text
+    assert "avg on arithmetic_heldout, cap 32, step 100" in text
     text = said("status", first.run_id, second.run_id[:6], f"runtime.results={store.root}", code=1)
     assert "provenance: the same" in text
     assert "algorithm.surrogate.clip_high" in text

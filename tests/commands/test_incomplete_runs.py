@@ -13,7 +13,7 @@ from harness.experiment.history import mixed_devices_note
 from harness.store.layout import run_dir
 
 NAME = "clip_lr_grid"
-PART = "samples/arithmetic_heldout/step-000060/part-000.parquet"
+PART = "samples/arithmetic_heldout/step-000100/part-000.parquet"
 
 
 @pytest.fixture

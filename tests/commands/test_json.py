@@ -96,9 +96,9 @@ def test_status_of_a_store_and_of_a_run(filled, asked, said):
     assert asked("status", f"runtime.results={filled.root / 'none'}")["runs"] == []
     one, other = [run["run_id"] for run in found["runs"] if run["status"] == "finished"][:2]
     shown = asked("status", one, here)["run"]
-    assert (shown["run_id"], shown["status"], shown["results"]["step"]) == (one, "finished", 60)
+    assert (shown["run_id"], shown["status"], shown["results"]["step"]) == (one, "finished", 100)
     assert shown["attempts"][0]["outcome"] == "finished"
-    assert shown["configuration"]["training"]["steps"] == 60
+    assert shown["configuration"]["training"]["steps"] == 100
     differs = asked("status", one, other, here, code=Exit.FOUND)["run"]
     assert (differs["other"], list(differs["differences"]["configuration"])) == (other, ["seed"])
     same = asked("status", one, one, here)["run"]["differences"]

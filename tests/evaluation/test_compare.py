@@ -88,7 +88,7 @@ def test_problems_that_one_side_lacks_or_has_another_gold_of_are_named_and_left_
     more = pd.concat([B.frame, graded_side("", [[1, 1], [1, 1]], first=5).frame])
     found = compared(A, other(more))
     assert found.differences["B"]["avg"].low == pytest.approx(compared(A, B).differences["B"]["avg"].low)
-    assert found.notes == ["B: 2 of 7 problems stand there alone: 'p5', 'p6'"]
+    assert found.notes == ["B: 2 of 7 problems are not on every side: 'p5', 'p6'"]
     renamed = B.frame.assign(problem_id=lambda rows: rows["problem_id"] + "x")
     assert compared(A, other(renamed)).differences["B"]["avg"].value == pytest.approx(0.2)  # by text
     renamed.loc[renamed["gold"] == "4", "gold"] = "5"

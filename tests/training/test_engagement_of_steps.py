@@ -43,7 +43,7 @@ def updated(config: RunConfig, folder: Path, groups: Groups, updates: int = 1) -
 
 
 def row(config: RunConfig, folder: Path, groups: Groups, updates: int = 1) -> dict[str, float]:
-    kept = Selection(groups, groups, None, 1, 0, 0, 0, len(groups))
+    kept = Selection(groups, groups, 1, 0, 0, 0, len(groups))
     return engagement_row(kept, updated(config, folder, groups, updates), config)
 
 
@@ -244,7 +244,7 @@ def test_removed_and_replaced_groups_are_shares_of_the_first_round() -> None:
     live, dead = [1.0, -1.0], [1.0, 1.0]
     first = groups_of([[2, 2]] * 4, [live, dead, dead, dead])
     kept = groups_of([[2, 2]] * 3, [live] * 3)
-    collected = Selection(first, kept, None, 2, 3, 0, 0, 8)
+    collected = Selection(first, kept, 2, 3, 0, 0, 8)
     for policy, removed, refilled in (
         ("keep", 0.0, 0.0),
         ("drop", 0.75, 0.0),

@@ -308,7 +308,7 @@ def test_the_longest_prompt_and_the_cap_must_fit(bench: Bench, engine: object) -
 def test_ratios_of_a_filtered_sampler_are_one_to_the_trainers_own_log_probs(bench: Bench, top_p: float) -> None:
     config = small_config(sampling__top_p=top_p, algorithm__engine_correction__old_log_probs="recomputed")
     parts = bench.trainer(config)
-    groups = collect(parts, 1, None, Tally()).kept
+    groups = collect(parts, 1, Tally()).kept
     prompts = [parts.prompts[i] for i in groups.problems_P.tolist()]
     data, _ = parts.updater._prepare(groups, prompts, UpdateStats())
     scores_N, _ = parts.updater.score(parts.policy, data)

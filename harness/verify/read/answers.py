@@ -43,9 +43,12 @@ _RESTATED = re.compile(r",?(?:i|[qt]c)[,M]*(?=[^a-z]+$)")
 _REMARK = re.compile(r"(?P<kept>[^Ny]*(?:N|y|o(?=,?r)).*?),*[Drq].*")
 _SIGNED = re.compile(r"(?<![N!])s[pf]*(?=[Nn])")
 _BOUNDARY = re.compile(r"(?<!d)l|(?<=[NPwko,])[ko]|[,&](?=[b-z])")
-_CLAUSE = re.compile(r"(?P<subject>.*(?:c|E(?=[a-z])|(?<![NP]):))?(?P<lead>[a-z]*)(?P<value>[^a-z].*?)(?:c[a-z]*)?")
-_LAST = re.compile(r"(?P<subject>.*c)?(?P<lead>(?:.*[a-z])?)(?P<value>[^a-z]+[a-z]*)")
+_CLAUSE = re.compile(
+    r"(?P<subject>.*(?:c|E(?=[a-z])|(?<![NP]):))?(?P<lead>[a-z]*)(?P<value>[^a-z].*?)(?P<tail>c[a-z]*)?"
+)
+_LAST = re.compile(r"(?P<subject>.*c)?(?P<lead>(?:.*[a-z])?)(?P<value>[^a-z]+[a-z]*)(?P<tail>)")
 _RESULT = re.compile(r".*[a-z].*E(?P<value>[^a-zE][^E]*)")
+_ADDED = re.compile(r"(?<=[NOPMw])p[^,&|]+")
 
 
 @lru_cache(maxsize=50_000)
@@ -179,12 +182,24 @@ def _clause(tokens: list[Token], prose: bool, last: bool) -> Node | None:
     if clause is None:
         return None
     subject, rest = tokens[: max(0, clause.end("subject") - 1)], tokens[clause.start("value") : clause.end("value")]
-    lead = clause["lead"]
+    lead, tail = clause["lead"], tokens[clause.end("value") :][1:]
+    has_number = any(token.kind == "number" or token.items or token.text in {*"ABCDEFGHIJ"} for token in rest)
+    if tail and not has_number and not all(token.text in words.AFFIRMED for token in tail):
+        return value(tail)  # `n is even`
     if "b" in lead[-3:]:
         return None
     is_call = bool(lead) and rest[0].text == "(" and not rest[0].spaced
     if is_call or (not prose and not subject and re.search("[^fpax]", lead)):
         return _as_text(tokens)
     if subject and not any(map(str.islower, code_of(subject))):
-        return value([*subject, _EQUALS, *rest])
-    return value(rest)
+        return value([*subject, _EQUALS, *_quantity(rest)])
+    return value(_quantity(rest))
+
+
+def _quantity(tokens: list[Token]) -> list[Token]:
+    """Return a value and its unit without what is added to it: `18 cm in length`."""
+    code = code_of(tokens)
+    for added in reversed(list(_ADDED.finditer(code))):
+        if code[added.start() - 1] != "P" and added.end() - added.start() > 1:
+            del tokens[added.start() : added.end()]
+    return tokens

@@ -30,6 +30,7 @@ _CLASSES = {
     "coordinates interval set",
 }  # fmt: skip
 _CLASS_OF = {word: letter for letter, row in reversed(_CLASSES.items()) for word in row.split()}
+AFFIRMED = _set("the correct right answer one only option choice solution value result true final best possible unique")
 _MONTHS = "january february march april may june july august september october november december"
 MONTHS = {name[:length]: place for place, name in enumerate(_MONTHS.split(), 1) for length in (3, len(name))} | {
     "sept": 9
