@@ -55,6 +55,7 @@ class Search:
         self.reasons: list[str] = []  # why trials of this call have no value
         self.summary = Summary()  # of all runs of this call
         self._arms: dict[int, PlannedArm] = {}
+        self._adopt()
 
     def _refuse_what_would_not_count(self) -> None:
         """Raise `ConfigError` for a fixed value of a key that is searched, and for a name whose plan would be written over."""
@@ -90,7 +91,6 @@ class Search:
         """
         lock = layout.experiment_dir(self.store.root, self.experiment.name) / layout.CLAIM_LOCK
         with acquire(lock):
-            self._adopt()
             while self.summary.stopped_by is None and (specs := self.ask(places)):
                 self.record()
                 self.summary = self.summary.then(dispatch(specs))

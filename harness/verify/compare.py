@@ -117,7 +117,8 @@ class Comparison:
                 return self._by_leaf(gold, answer)
         if "base" in kinds:
             digits = [
-                node.mark.removesuffix("_10") if node.kind == "base" else str(node.number) for node in (gold, answer)
+                node.mark.removesuffix("_10") if node.kind == "base" else node.text.replace(",", "")
+                for node in (gold, answer)
             ]
             return digits[0] == digits[1]
         return self._ratios(gold, answer) if "ratio" in kinds and kinds <= {"ratio", "formula", "choice"} else False

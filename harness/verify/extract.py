@@ -24,7 +24,6 @@ _BOX = re.compile(r"\\+(?:[bB]?oxed|beginboxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _UNIT = r"(?:\\?%|\^?\{?\\(?:circ|degree)\}?|[°º]|\\(?:text|mathrm|mbox)\s*\{[^{}\n]{0,30}\}(?:\^\{?\d\}?)?|[A-Za-z]+(?:/[A-Za-z]+)?)"
 _BEHIND = re.compile(rf"(?:[ $~)*]|\\[,;!) \]])*(?P<unit>{_UNIT}(?: +{_UNIT})*)")
-_ADDS_NOTHING = re.compile(r"[MO]*[wfpxayNOP]{0,8}[MO]*")
 # It begins with one character of a set, which makes the search fast.
 _MARKER = re.compile(
     r"[#<AaCc](?:(?<=#)###|(?<=A)(?P<label>(?:\*\*)?[^\S\n]*:)|(?<=<)(?i:(?:final_)?answer>)"
@@ -135,14 +134,6 @@ def _last_box(body: str) -> Answer | None:
         if _adds_nothing(unit) and (count > 1 or not unit[0].isalpha() or words.unit_of(unit)):
             return Answer(f"{parts[0]} {unit}", behind.start("unit") + len(unit) if behind else 0, None, neighbours)
     return Answer(parts[0], last.stop, None, neighbours)
-
-
-def _adds_nothing(text: str) -> bool:
-    """Return whether words behind a box are a unit or say nothing of the value: `square meters`, `in total`."""
-    try:
-        return _ADDS_NOTHING.fullmatch(code_of(tokenize(text))) is not None
-    except OverLimit:
-        return False
 
 
 def _boxes(body: str) -> list[_Box]:

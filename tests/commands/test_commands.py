@@ -69,7 +69,7 @@ def test_cost_of_other_arms_comes_from_runs_of_the_same_class(store):
     history = History(store)
     cost = history.expect(planned[5].config, arm_id(planned[5].config))
     assert (cost.seconds, cost.generated_tokens, cost.gpu_hours) == (100.0, 1000.0, 0.0)
-    twice = compose_run(["training.steps=120"])
+    twice = compose_run(["training.steps=200"])
     assert history.expect(twice, "other").seconds == 200.0
     budget = compose_run(["training.generated_tokens=500"])
     assert history.expect(budget, "other").generated_tokens == 500.0

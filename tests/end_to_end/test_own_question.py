@@ -49,11 +49,10 @@ def arm_runs(where: Path, experiment: str) -> dict[str, set[str]]:
 
 
 def test_the_page_leads_to_an_interaction_that_is_said_and_drawn(page: tuple[Path, list[str]]) -> None:
-    where, (planned, answered, contrasted, *_) = page
+    where, (planned, answered, *_) = page
     assert "12 runs, 0 finished, 12 to run" in planned
     assert re.search(r"^group_16 × bonus +[+−]\d", answered, flags=re.MULTILINE)
     assert re.search(r"^Entropy per token: ", answered, flags=re.MULTILINE)
-    assert re.match(r"[+-]\d+\.\d points \[", contrasted)
     assert (where / "results/experiments/groups/figures/interactions.pdf").stat().st_size > 1000
     assert "group_16 × bonus" in (where / "results/experiments/groups/report.html").read_text()
 
