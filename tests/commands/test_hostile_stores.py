@@ -111,7 +111,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, base_policy: Path, requests:
 
 
 def _set_traps(store: ResultStore, run_id: str, arm: int, place: Path, base_policy: Path, address: str) -> None:
-    run, code = store.run(run_id), f"results/runs/{run_id}/checkpoints/step-000061"
+    run, code = store.run(run_id), f"results/runs/{run_id}/checkpoints/step-000101"
     member = MEMBER.replace("MARKERS", str(place / "markers"))
     config = run.settings()
     secret = str(place / "reader" / "secret.jsonl")
@@ -141,7 +141,7 @@ def _set_traps(store: ResultStore, run_id: str, arm: int, place: Path, base_poli
         (folder / "pkg" / "__init__.py").write_text(member)
         (folder / "pkg" / "mod.py").write_text("def f(response): return 0\n")
 
-    run.publish_checkpoint(61, write)
+    run.publish_checkpoint(101, write)
     asked = Benchmark("held", 1, [Problem(f"p{number:03d}", "?", "1") for number in range(100)])
     write_problems(problems_file(run.path, "arithmetic_heldout"), asked)
     manifest = run.manifest() or {}
