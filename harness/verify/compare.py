@@ -108,6 +108,8 @@ class Comparison:
             if bracket.mark == "()":
                 return self._sequences(_bare(gold.items), _bare(answer.items))
             return self._lists(gold.items, answer.items) if bracket.mark == "[]" and several.mark != r"\pm" else False
+        if kinds == {"union"} and r"\setminus" in gold.mark + answer.mark:
+            return self._sequences(gold.items, answer.items) if gold.mark == answer.mark else False
         if kinds <= {"list", "set"} or kinds == {"union"}:
             return self._lists(gold.items, answer.items)
         for whole, single in ((gold, answer), (answer, gold)):

@@ -25,7 +25,7 @@ from harness.verify.read.tokens import MAX_CHARS, OverLimit
 from harness.verify.read.values import DECIMAL_DIGITS
 from harness.verify.read.words import asks_for_point
 
-GRAMMAR_VERSION = 24  # less is read: no box without braces, no conversion of units, no decimal comma, no C(n,k)
+GRAMMAR_VERSION = 25  # less is read: no box without braces, no conversion of units, no decimal comma, no C(n,k)
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000
