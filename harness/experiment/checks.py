@@ -581,7 +581,8 @@ def refuse(plan: Plan) -> Plan:
     if plan.first is not None:
         return dataclasses.replace(plan, first=dataclasses.replace(plan.first, plan=refuse(plan.first.plan)))
     if empty_cell := next((arm for arm in arms if plan.factors and not arm.runs), None):
-        raise ConfigError(f"the cell {empty_cell.name} cannot be run, nothing crosses: {'; '.join(empty_cell.refused)}")
+        why = "; ".join(empty_cell.refused)
+        raise ConfigError(f"the cell {empty_cell.name} cannot be run, so mend it or take its level out: {why}")
     if any(arm.runs for arm in arms):
         return plan
     first, *others = arms

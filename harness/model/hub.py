@@ -109,7 +109,7 @@ def gguf_checkpoint(file: Path, sha256: str | None, cache: Path) -> Path:
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if sha256 and digest != sha256:
-        raise ConfigError(f"{file.name} has the SHA-256 {digest}, not model.revision={sha256}: another policy")
+        raise ConfigError(f"{file.name} has the SHA-256 {digest}, not model.revision={sha256}; install that release")
     folder = cache / "gguf" / f"{digest[:16]}-{_VERSION}"
     return ensure_folder(folder, partial(_convert, file))
 

@@ -168,7 +168,8 @@ def check_request(
         raise ValueError("a prompt has no tokens; every request needs at least one")
     longest = max(map(len, prompts), default=0)
     if positions is not None and longest + params.max_response_tokens > positions:
-        raise ValueError(f"{longest + params.max_response_tokens} tokens exceed the model's {positions} positions")
+        total = f"prompt ({longest} tokens) + max_response_tokens ({params.max_response_tokens})"
+        raise ValueError(f"{total} exceed the model's {positions} positions; lower sampling or evaluation caps")
 
 
 def ragged_index(starts_M: torch.Tensor, lengths_M: torch.Tensor) -> torch.Tensor:

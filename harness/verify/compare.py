@@ -117,16 +117,17 @@ class Comparison:
                 return self.equal(*(node.items[0] if node is whole else node for node in (gold, answer)))
             if whole.kind != "set" and single.kind == "formula" and single.tree is None:
                 return self._by_leaf(gold, answer)
-        if "base" in kinds:
-            digits = [
-                node.mark.removesuffix("_10") if node.kind == "base" else node.text.replace(",", "")
-                for node in (gold, answer)
-            ]
-            return digits[0] == digits[1]
-        return self._ratios(gold, answer) if "ratio" in kinds and kinds <= {"ratio", "formula", "choice"} else False
+        return self._notations(gold, answer)
 
-    def _ratios(self, gold: Node, answer: Node) -> bool | None:
-        """Ratios by their quotients; `3:4` is the number 3/4, but `3:1` is not 3."""
+    def _notations(self, gold: Node, answer: Node) -> bool | None:
+        """Numbers of a base by their digits, ratios by their quotients; `3:4` is the number 3/4, but `3:1` is not 3."""
+        kinds = {gold.kind, answer.kind}
+        if "base" in kinds:
+            pair = ((node, node.mark.removesuffix("_10")) for node in (gold, answer))
+            digits = [mark if node.kind == "base" else node.text.replace(",", "") for node, mark in pair]
+            return digits[0] == digits[1]
+        if "ratio" not in kinds or not kinds <= {"ratio", "formula", "choice"}:
+            return False
         sides = [[item.number for item in node.items] or [node.number, Fraction(1)] for node in (gold, answer)]
         if not all(isinstance(number, Fraction) and number for side in sides for number in side):
             return self._sequences(gold.items, answer.items) if gold.kind == answer.kind else False

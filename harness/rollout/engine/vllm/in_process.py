@@ -71,7 +71,7 @@ class VllmEngine(RolloutEngine):
             llm = vllm.LLM(str(folder), **settings)
         except ValueError as error:
             reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise ConfigError(f"vLLM cannot serve {folder}: {reason}; engine.* says what it may take") from error
+            raise ConfigError(f"vLLM cannot serve {folder}: {reason}; lower engine.max_model_len") from error
         finally:
             torch.set_num_threads = set_threads
             torch.set_num_threads(threads)
