@@ -1,6 +1,6 @@
 """Curves over training and over k: accuracy, a metric, every logged quantity, Pass@k and Maj@k, the profile of problems."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -13,8 +13,7 @@ from analysis.figures.drawing import Panel
 from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import is_evaluated
-from harness.evaluation.metrics.names import default_ks, metric
-from harness.statistics.bands import Band
+from harness.evaluation.metrics.names import metric
 
 
 def _draw_arms(axes: Any, experiment: Frames, series_of: Callable[[str], drawing.Series]) -> list[drawing.Series]:
@@ -141,21 +140,3 @@ def _draw_panel(axes: Any, experiment: Frames, panel: Panel) -> None:
     if panel.zero and low < 0.35 * high:
         axes.set_ylim(bottom=0)
     axes.xaxis.set_major_formatter(drawing.COUNTS)
-
-
-def k_bands_plot(reference: str, bands: Mapping[str, Band]) -> Figure:
-    """Draw the difference in Pass@k against k with its band over all k together, one colour a side."""
-    looks = drawing.appearances([*bands])
-    figure, axes = drawing.new_figure()
-    axes.axhline(0, color="#000000", linewidth=0.6)
-    for side, band in bands.items():
-        look = looks[side]
-        ks = np.arange(band.first, band.last + 1)
-        drawing.draw_band(axes, ks, 100 * band.low_K, 100 * band.high_K, look.colour)
-        marks = [k - band.first for k in default_ks(band.last) if k >= band.first]
-        axes.plot(ks, 100 * band.value_K, **look.pen(), markevery=marks)
-    first, last = min(band.first for band in bands.values()), max(band.last for band in bands.values())
-    drawing.k_axis(axes, [k for k in default_ks(last) if k >= first], "")
-    axes.set_ylabel(f"Pass@k less that of {reference}, points\n(95 % bands, simultaneous over k)")
-    drawing.name_below(figure, looks)
-    return figure

@@ -13,8 +13,6 @@ import numpy as np
 import pandas as pd
 import simulated_ladders
 import simulated_looks
-from band_coverage import Case
-from band_coverage import coverage as band_coverage
 from numpy.typing import NDArray
 from scipy import special, stats
 from simulated_skew import KINDS
@@ -183,10 +181,6 @@ def _looks(looks: tuple[int, ...], *, paired: bool) -> Share:
     return share
 
 
-def _band(case: Case) -> Share:
-    return lambda rng, count: band_coverage(case, max(1, count // 10))["band"]
-
-
 def _problems(accuracy: float, problems: int, samples: int) -> Share:
     def one(rng: Generator) -> bool:
         right = rng.binomial(samples, difficulties(accuracy, problems, rng))
@@ -257,13 +251,6 @@ ROWS: Mapping[str, Mapping[str, Share]] = {
         )
         for looks in simulated_looks.LOOKS[::3]
         for paired in (True, False)
-    },
-    "band of Pass@k over all k": {
-        "5 seeds, arms alike": _band(Case("same", 5, True, 64, 64)),
-        "5 seeds, curves cross": _band(Case("crossing", 5, True, 64, 64)),
-        "5 seeds, Welch, curves cross": _band(Case("crossing", 5, False, 64, 64)),
-        "100 problems, curves cross": _band(Case("crossing", None, True, 100, 64)),
-        "30 problems, curves cross": _band(Case("crossing", None, True, 30, 64)),
     },
     "one evaluation, over problems": {
         f"{problems} problems × {samples}, accuracy {accuracy:.1%}": _problems(accuracy, problems, samples)

@@ -145,21 +145,16 @@ def show(result: Answer, options: argparse.Namespace) -> None:
 def _write_answer(comparison: Comparison, out: Path) -> Answer:
     from analysis.comparison import comparison_effects, comparison_figure, comparison_table, notes_of
     from analysis.effects import effects_frame
-    from analysis.figures.curves import k_bands_plot
     from analysis.figures.drawing import figure_style, save
-    from analysis.tables.pass_at_k import k_sentence, k_table
     from analysis.tables.table import renderings, to_terminal, write_texts
 
     problems, effects = comparison.by_problem(), comparison_effects(comparison)
-    bands = comparison.k_bands
-    tables = [comparison_table(comparison), *([k_table(comparison.reference, bands)] if bands else [])]
-    write_texts(out, renderings(tables))
+    table = comparison_table(comparison)
+    write_texts(out, renderings([table]))
     for name, frame in (("problems", problems), ("effects", effects_frame(effects))):
         write_file(out / f"{name}.csv", csv_text(frame).encode())
     with figure_style("paper"):
         save(comparison_figure(comparison), out, "differences")
-        if bands:
-            save(k_bands_plot(comparison.reference, bands), out, "k-bands")
     sides = [*comparison.scores]
     apart = [
         f"  {row['problem_id']} (gold {row['gold'][-40:]!r}): {', '.join(f'{side} {row[side]:.0%}' for side in sides)}"
@@ -167,8 +162,7 @@ def _write_answer(comparison: Comparison, out: Path) -> Answer:
     ]
     text = "\n".join(
         [
-            *(to_terminal(table).rstrip() for table in tables),
-            *(k_sentence(side, band) for side, band in bands.items()),
+            to_terminal(table).rstrip(),
             f"where they differ most, share right (all: {out / 'problems.csv'}):",
             *apart,
         ]

@@ -14,12 +14,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from harness.configuration.error import ConfigError
-from harness.evaluation.metrics.names import UnevenSamples, default_ks, pass_at_every_k, reduce_samples
+from harness.evaluation.metrics.names import UnevenSamples, default_ks, reduce_samples
 from harness.evaluation.recorded import read_recorded
 from harness.evaluation.result import code_samples, require_ks
 from harness.evaluation.stored import graded_frame, stored_samples
 from harness.problems.problem import normalise
-from harness.statistics.bands import Band, simultaneous_band
 from harness.statistics.intervals import Estimate, comparison_level, paired_difference
 from harness.statistics.pairs import paired_shares
 from harness.store import ResultStore
@@ -58,14 +57,13 @@ class Comparison:
     """Scores of the sides on their shared `problems` (id and gold), and the differences.
 
     `scores`: side → metric → value of each problem, fractions of 1 (length: a response's mean tokens). `differences`: side → metric → its
-    difference to the first side, in the same units. `notes`: what was left out. `k_bands`: side → its difference in Pass@k over all k.
+    difference to the first side, in the same units. `notes`: what was left out.
     """
 
     problems: pd.DataFrame
     scores: Mapping[str, Mapping[str, Floats]]
     differences: Mapping[str, Mapping[str, Estimate]]
     notes: Sequence[str] = field(default_factory=list)
-    k_bands: Mapping[str, Band] = field(default_factory=dict)
 
     @property
     def reference(self) -> str:
@@ -172,24 +170,13 @@ def compare(
 
     differences = {side.name: {metric: difference(side, metric) for metric in metrics} for side in others}
     problems = first.frame.drop_duplicates("key")[["problem_id", "gold"]].reset_index(drop=True)
-    bands = {
-        side.name: simultaneous_band(_curves(side, k) - _curves(first, k), level=level)
-        for side in others
-        if (k := min(first.samples, side.samples)) > 1
-    }
-    return Comparison(problems, scores, differences, [*_lost_notes(sides), *_cap_notes(sides), *notes], bands)
+    return Comparison(problems, scores, differences, [*_lost_notes(sides), *_cap_notes(sides), *notes])
 
 
 def _difference(other_P: Floats, first_P: Floats, level: float) -> Estimate:
     estimate = paired_difference(other_P, first_P, level)
     flat = np.isnan(estimate.low)
     return replace(estimate, method="no spread over problems" if flat else "paired t over problems")
-
-
-def _curves(side: Side, most: int) -> Floats:
-    """Pass@k of each problem for k = 1 .. `most`, [problems, k]."""
-    right_P = side.frame.groupby("place")["correct"].sum().to_numpy(dtype=np.int64)
-    return pass_at_every_k(right_P, side.samples)[:, :most]
 
 
 def _lost_notes(sides: Sequence[Side]) -> list[str]:

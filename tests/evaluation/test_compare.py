@@ -22,11 +22,9 @@ from analysis.figures.drawing import figure_style
 from harness.commands import compare as verb
 from harness.configuration.compose import compose_run
 from harness.configuration.schema import dump
-from harness.evaluation.metrics.names import pass_at_k
 from harness.evaluation.paired import AVG, TOKENS, Comparison, Side, compare
 from harness.evaluation.stored import write_problems
 from harness.problems.problem import Benchmark, Problem
-from harness.statistics.bands import simultaneous_band
 from harness.statistics.intervals import comparison_level, paired_difference
 from harness.statistics.pairs import paired_shares
 from harness.store import ResultStore
@@ -132,18 +130,6 @@ def test_the_scores_of_more_than_ten_problems_stand_beside_their_problems() -> N
     assert found.scores["B"]["avg"].tolist() == [float(number == 2) for number in range(12)]
 
 
-def test_pass_at_k_has_a_band_over_problems_as_far_as_both_sides_have_samples() -> None:
-    def curves(right: list[list[int]]) -> np.ndarray:
-        return np.stack([pass_at_k(np.array(right).sum(axis=1), 2, k) for k in (1, 2)], axis=1)
-
-    band = compared(A, B).k_bands["B"]
-    assert band.high_K == pytest.approx(simultaneous_band(curves(RIGHT["B"]) - curves(RIGHT["A"])).high_K)
-    more = graded_side("C", [row * 3 for row in RIGHT["B"]])
-    bands = compared(A, more, graded_side("D", [row[:1] for row in RIGHT["B"]])).k_bands
-    assert {name: len(one.value_K) for name, one in bands.items()} == {"C": 2}
-    assert bands["C"].level == comparison_level(2)
-
-
 # ---- the verb ----
 
 
@@ -158,9 +144,7 @@ def test_files_are_graded_again(tmp_path: Path, said: Said) -> None:
     assert table.loc["avg@n %", ["first", "other", "difference"]].tolist() == pytest.approx([60, 80, 20])
     assert table.loc["avg@n %", "difference_verdict"] == "not resolved"
     assert not any("tokens" in name for name in table.index)  # one side does not know
-    assert {path.name for path in out.iterdir()} >= {"differences.pdf", "comparison.md", "problems.csv", "k-bands.pdf"}
-    assert pd.read_csv(out / "k-bands.csv")["difference"].tolist() == pytest.approx([0.2, 0.2])
-    assert "b.jsonl: Pass@k: no k from 1 to 2 at which they part; bands hold together over all k" in told
+    assert {path.name for path in out.iterdir()} >= {"differences.pdf", "comparison.md", "problems.csv"}
     answer, _ = json.JSONDecoder().raw_decode(said("compare", str(a), str(b), "margin=3", f"out={out}", "--json"))
     assert list(answer) == [field.name for field in dataclasses.fields(verb.Answer)]
     average = answer["effects"][0]

@@ -60,15 +60,6 @@ def test_count_metrics_equal_enumeration(n):
             assert metrics.pass_at_k([c], n, k)[0] == pytest.approx(mean(d >= 1 for d in drawn), abs=1e-15)
 
 
-@pytest.mark.parametrize("n", [1, 7, 1024])
-def test_pass_at_every_k_is_pass_at_each_k(n):
-    right = sorted({0, 1, 2, n // 2, n - 1, n} & set(range(n + 1)))
-    curves = metrics.pass_at_every_k(right, n)
-    assert curves.shape == (len(right), n)
-    for k in sorted({1, 2, 3, n // 2, n - 1, n} & set(range(1, n + 1))):
-        assert curves[:, k - 1] == pytest.approx(metrics.pass_at_k(right, n, k), abs=1e-12)
-
-
 def test_k_above_n_is_refused_not_one():
     with pytest.raises(ValueError, match="k=5 needs"):
         metrics.pass_at_k([2], 4, 5)

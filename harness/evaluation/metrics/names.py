@@ -321,12 +321,6 @@ def pass_at_k(right_P: ArrayLike, n: int, k: int) -> Floats:
     return np.array(values, dtype=np.float64)[inverse]
 
 
-def pass_at_every_k(right_P: ArrayLike, n: int) -> Floats:
-    """Pass@k of each problem for all k = 1 .. n, [P, n], by the recurrence over k: within 1e-12 of `pass_at_k` at n = 1024."""
-    wrong_P, j_K = n - np.asarray(right_P, dtype=np.float64), np.arange(n, dtype=np.float64)
-    return 1 - np.cumprod(np.maximum(wrong_P[:, None] - j_K, 0) / (n - j_K), axis=1, dtype=np.float64)
-
-
 Equivalence = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]  # of pairs of answers
 Keys = Callable[[str], Collection[int]]  # of an answer: equal ones share a key, or one has none
 
