@@ -2,7 +2,7 @@
 
 python experiments/claims/findings.py          # writes the table into sentences.md, between its two marks
 
-It reads effects.csv, as it was published, and language_model.csv here.
+It reads effects.csv, as it was published, language_model.csv here, and the judgements of other people's runs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,30 @@ import pandas as pd
 HERE = Path(__file__).parent
 PAGE = HERE / "sentences.md"
 BEGIN, END = "<!-- claims: experiments/claims/findings.py -->\n\n", "\n\n<!-- end -->"
-_HEAD = "| claim | published | of | says | here, first look | second look | SmolLM2 | differs here |\n|---|---|---|---|---|---|---|---|"
+_HEADS = [
+    "claim",
+    "published",
+    "of",
+    "says",
+    "here, first look",
+    "second look",
+    "SmolLM2",
+    "public runs",
+    "differs here",
+]
+_HEAD = f"| {' | '.join(_HEADS)} |\n{'|---' * len(_HEADS)}|"
 _WORDS = {"holds here": "**holds**", "reversed here": "**reversed**", "equivalent to nothing": "no effect"}
 _DIRECTIONS = {"equivalent": "the same", "not_lower": "no worse", "not_higher": "no better"}
+_JUDGED = HERE.parents[1] / "results" / "published" / "public_tables"
+# Claim → the judged table of other people's runs that speaks on it, and the arm there.
+_PUBLIC = {
+    "max_rl": ("remax_pass8", "maxrl"),
+    "drgrpo_accuracy": ("remax_pass8", "drgrpo"),
+    "data_solve_rate_band": ("dataflex_main_7b", "diffband"),
+    "data_top_advantage": ("dataflex_main_7b", "topk"),
+    "data_max_variance": ("dataflex_main_7b", "maxvar"),
+    "data_softmax_advantage": ("dataflex_main_7b", "softmax"),
+}
 _ORDER = ["**holds**", "**reversed**", "no effect", "open", "not engaged"]
 
 
@@ -26,6 +47,23 @@ def _cell(row: pd.Series) -> str:
     digits, unit = (2 if row["unit"] == "nats" else 1), "" if row["unit"] == "points" else f" {row['unit']}"
     numbers = f"{row['effect']:+.{digits}f} [{row['low']:+.{digits}f}, {row['high']:+.{digits}f}]".replace("-", "−")
     return f"{numbers}{unit} {_WORDS.get(row['words'], row['words'])}"
+
+
+def _public(claim: str) -> str:
+    """What other people's runs say of a claim, model by model; nothing where none do."""
+    if claim not in _PUBLIC:
+        return ""
+    name, arm = _PUBLIC[claim]
+    judged = pd.read_csv(_JUDGED / name / f"{name}.csv")
+    scale = 1 if judged["score"].max() > 1 else 100  # DataFlex-RL's table is in per cent
+    said = []
+    for _, row in judged[judged["arm"] == arm].iterrows():
+        low, high = scale * row["delta_low"], scale * row["delta_high"]
+        difference = pd.Series(
+            {"effect": scale * row["delta"], "low": low, "high": high, "unit": "points", "words": row["delta_verdict"]}
+        )
+        said.append(f"{row.get('group', 'Qwen2.5-7B-Instruct')} {_cell(difference)}")
+    return f"{'; '.join(said)} ([runs](../../results/published/public_tables/{name}))"
 
 
 def _paper(text: str) -> str:
@@ -52,6 +90,7 @@ def table() -> str:
             _cell(first),
             second,
             smollm,
+            _public(claim),
             str(first["differs"]),
         ]
         order = _ORDER.index(_WORDS.get(first["words"], first["words"]))
