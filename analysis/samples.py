@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -58,8 +59,10 @@ def run_cells(
     run = code_samples(frame, "response_tokens", equivalent)
     second_R = table.column("second_correct").cast(pa.int8()).fill_null(names.NO_VERDICT).to_numpy()
     sums_R = [frame[name].to_numpy(dtype=np.float64) for name in ("entropy_sum_nats", "log_prob_sum")]
-    groups = sorted(frame.groupby(["step", "max_response_tokens"]).indices.items())
-    cells = {(int(step), int(cap)): places for (step, cap), places in groups}
+    step_R, cap_R = (frame[name].to_numpy() for name in ("step", "max_response_tokens"))
+    pairs = sorted(itertools.product(*(pd.unique(values).tolist() for values in (step_R, cap_R))))
+    places_of = {(step, cap): np.flatnonzero((step_R == step) & (cap_R == cap)) for step, cap in pairs}
+    cells = {key: places for key, places in places_of.items() if len(places)}
     largest = max((int(np.bincount(run.problem_R[places]).max()) for places in cells.values()), default=0)
     result = RunCells([], {}, run.problem_ids, [])
     for (step, cap), places in cells.items():

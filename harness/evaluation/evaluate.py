@@ -28,7 +28,7 @@ from harness.model.ranks import ALONE, Ranks
 from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.reward.shaping import Grader
 from harness.rollout.noise import key, sample_seeds
-from harness.rollout.types import Completions, RolloutEngine, SamplingParams, prompt_tokens, stop_tokens
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams, Watch, prompt_tokens, stop_tokens
 from harness.rollout.wrappers import StopStringEngine
 from harness.store import RunDir
 from harness.store.atomic import publish_file
@@ -53,10 +53,11 @@ class Evaluator:
         stop_token_ids: tuple[int, ...],
         shared_folder: Path | None = None,
         ranks: Ranks = ALONE,
+        watch: Watch | None = None,
     ) -> None:
         self.protocol, self.run, self.engine, self.ranks = config.evaluation, run, engine, ranks
         self.tokenizer, self.grader, self.shared_folder = tokenizer, grader, shared_folder
-        self.stop_token_ids = stop_token_ids
+        self.params = dataclasses.replace(sampling_params(self.protocol, stop_token_ids), watch=watch)
         self.benchmarks = {name: load_benchmark(item) for name, item in self.protocol.benchmarks.items()}
         self.prompts = {name: prompt_tokens(tokenizer, benchmark) for name, benchmark in self.benchmarks.items()}
 
@@ -94,8 +95,7 @@ class Evaluator:
         tables = []
         own_rows = self.ranks.share(len(benchmark.problems))
         if len(seeds[own_rows]):
-            params = sampling_params(self.protocol, self.stop_token_ids)
-            completions = self.engine.generate(self.prompts[name][own_rows], seeds[own_rows], params)
+            completions = self.engine.generate(self.prompts[name][own_rows], seeds[own_rows], self.params)
             rows = SampleRows(benchmark.problems[own_rows], np.arange(seeds.shape[1]), seeds[own_rows])
             tables = [graded_table(rows, completions, self.protocol.caps, self.tokenizer, self.grader)]
         if self.ranks.world == 1:

@@ -61,7 +61,12 @@ def code_samples(frame: pd.DataFrame, length: str, equivalent: Equivalence | Non
 def codes(values: pd.Series) -> tuple[Ints, list[str]]:
     """Return codes of a text column and the texts that occur, sorted; a missing text gets -1."""
     if isinstance(values.dtype, pd.CategoricalDtype):
-        values = values.cat.set_categories(sorted(values.cat.categories))
+        raw_R, names = values.cat.codes.to_numpy(), values.cat.categories.tolist()
+        used = np.bincount(raw_R + 1, minlength=len(names) + 1)[1:] > 0
+        order = [place for place in sorted(range(len(names)), key=names.__getitem__) if used[place]]
+        rank = np.full(len(names) + 1, -1)  # the last: a missing text
+        rank[order] = np.arange(len(order))
+        return rank[raw_R], [names[place] for place in order]
     code_R, texts = pd.factorize(values, sort=True)
     return code_R.astype(np.int64), [*map(str, texts)]
 

@@ -5,25 +5,41 @@ A signal to the whole job must not end it, since its workers write checkpoints t
 
 import gc
 import os
+import shutil
 import signal
+from multiprocessing.util import get_temp_dir
 
 from harness.training.torchrun import die_with
 
-SUPERVISOR = "HARNESS_SUPERVISOR"  # its process id, in the environment of its fork server
+SUPERVISOR = "HARNESS_SUPERVISOR"  # its process id and its folder for sockets, in the environment of its fork server
+SUPERVISOR_DIED = signal.SIGALRM
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
-def _begin(supervisor: int) -> None:
+def of_this_process() -> dict[str, str]:
+    """The variable by which a fork server knows this process as its supervisor."""
+    return {SUPERVISOR: f"{os.getpid()}:{get_temp_dir()}"}
+
+
+def _begin(supervisor: int, folder: str) -> None:
     # Blocked, not ignored: a worker gets what arrives while it starts as soon as it unblocks them.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    die_with(supervisor)
+    server = os.getpid()
+
+    def end(*_: object) -> None:
+        if os.getpid() == server:
+            shutil.rmtree(folder, ignore_errors=True)  # where a killed supervisor had its socket
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    signal.signal(SUPERVISOR_DIED, end)
+    die_with(supervisor, SUPERVISOR_DIED)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number in (1, 2):  # what libraries say when they are imported
         os.dup2(nowhere, number)
-    server = os.getpid()
     # Workers share these pages: a pass of the collector would copy them.
     os.register_at_fork(before=lambda: gc.freeze() if os.getpid() == server else None)
 
 
 if SUPERVISOR in os.environ:
-    _begin(int(os.environ.pop(SUPERVISOR)))
+    supervisor, _, folder = os.environ.pop(SUPERVISOR).partition(":")
+    _begin(int(supervisor), folder)

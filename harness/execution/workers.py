@@ -30,7 +30,7 @@ from typing import NoReturn
 
 from harness.configuration.error import ConfigError
 from harness.execution.exit_codes import EXIT_REFUSED, EXIT_STORE
-from harness.execution.fork_server import STOP_SIGNALS, SUPERVISOR
+from harness.execution.fork_server import STOP_SIGNALS, SUPERVISOR_DIED, of_this_process
 from harness.store import RunDir, StoreError, StoreFull, StoreReadOnly, layout
 from harness.store.atomic import FULL
 
@@ -74,7 +74,7 @@ class Workers:
 
     def warm_up(self) -> None:
         """Start the fork server, if it does not run, so that it loads its libraries meanwhile."""
-        with _environment({**self._environment, SUPERVISOR: str(os.getpid())}):
+        with _environment({**self._environment, **of_this_process()}):
             forkserver.ensure_running()
         # It answers only when it has loaded them: in a thread, so that signals are heard meanwhile.
         self._warm_up = threading.Thread(target=self._try_one, daemon=True)
@@ -96,7 +96,7 @@ class Workers:
         everything = {**os.environ, **self._environment, **environment}
         arguments = (self._entry, run_dir.resolve(), attempt_dir.resolve(), everything)
         process = self._context.Process(target=_work, args=arguments)
-        with _environment({**self._environment, SUPERVISOR: str(os.getpid())}):  # for a server that died meanwhile
+        with _environment({**self._environment, **of_this_process()}):  # for a server that died meanwhile
             process.start()
         self._processes[run_id] = process
         assert process.pid is not None
@@ -170,7 +170,7 @@ def _work(entry: str, run_dir: Path, attempt_dir: Path, environment: Mapping[str
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     os.environ.clear()
     os.environ.update(environment)
-    for number in STOP_SIGNALS:
+    for number in (*STOP_SIGNALS, SUPERVISOR_DIED):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     try:

@@ -13,8 +13,8 @@ import resource
 import signal
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,6 +24,8 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.problems.problem import Benchmark
+
+Watch = Callable[[str, int, int], None]  # of what, how much is done, of how much
 
 
 class EngineDied(RuntimeError):
@@ -36,6 +38,7 @@ class SamplingParams:
 
     `head` asks for the log-probabilities of so many of the likeliest tokens (`Completions.head_NK`).
     `stop_strings` also end a response where the engine is wrapped in `harness.rollout.wrappers.StopStringEngine`.
+    `watch` is told, by engines that are ours, how far the request is; what it raises ends the request.
     """
 
     max_response_tokens: int
@@ -45,6 +48,7 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
     stop_strings: tuple[str, ...] = ()
     head: int = 0
+    watch: Watch | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.max_response_tokens < 1:
@@ -148,14 +152,18 @@ class RolloutEngine:
 
 
 def passes(
-    prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, rows: int
+    prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, rows: int, watch: Watch | None = None
 ) -> Iterator[tuple[Sequence[Sequence[int]], np.ndarray]]:
     """Parts of a request of at most `rows` responses: whole prompts while they fit, one with more samples split."""
-    per_pass = max(1, rows // seeds_PG.shape[1])
+    per_pass, done = max(1, rows // seeds_PG.shape[1]), 0
     for start in range(0, len(prompts), per_pass):
         chunk, seeds = prompts[start : start + per_pass], seeds_PG[start : start + per_pass]
         for first in range(0, seeds_PG.shape[1], rows):
-            yield chunk, seeds[:, first : first + rows]
+            part = seeds[:, first : first + rows]
+            if watch is not None:
+                watch("responses", done, seeds_PG.size)
+            yield chunk, part
+            done += part.size
 
 
 def check_request(

@@ -244,6 +244,8 @@ class ResponseBuffers:
         self, logits_MV: torch.Tensor, position: int, columns_M: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Sample the token at `position` of the responses in `columns_M`; the tokens [M], and which of them are stop tokens [M]."""
+        if self.params.watch is not None:
+            self.params.watch("token", position, len(self.uniform_TR))
         uniform_M = self.uniform_TR[position, columns_M]
         draws = choose(logits_MV, uniform_M, self.params)
         self.buffers = self.buffers or [values.new_zeros(*self.uniform_TR.shape, *values.shape[1:]) for values in draws]

@@ -91,6 +91,7 @@ class Search:
         """
         lock = layout.experiment_dir(self.store.root, self.experiment.name) / layout.CLAIM_LOCK
         with acquire(lock):
+            self._adopt()  # what another process did since this search was opened
             while self.summary.stopped_by is None and (specs := self.ask(places)):
                 self.record()
                 self.summary = self.summary.then(dispatch(specs))
@@ -161,7 +162,8 @@ class Search:
         Raises `ConfigError` where they are of another declaration.
         """
         for stored in self._stored_arms():
-            number = int(stored["name"].removeprefix(_TRIAL))
+            if (number := int(stored["name"].removeprefix(_TRIAL))) in self._arms:
+                continue
             while self.trial_count < number:  # one that could not be composed
                 self.study.add_trial(optuna.trial.create_trial(state=TrialState.FAIL))
             texts = dict(item.partition("=")[::2] for item in stored["overrides"])

@@ -80,7 +80,7 @@ def read_steps(path: Path) -> pd.DataFrame:
     if extra_columns:
         extra = pd.DataFrame.from_records([{k: row[k] for k in extra_columns if k in row} for row in sorted_rows])
         columns |= {name: extra[name] for name in extra_columns}
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns, copy=False)
 
 
 def last_step(path: Path) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ The loop goes step after step from the newest checkpoint to the end of the budge
 and grades its share of a step. What decides the last bits of the numbers is recorded.
 """
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ from harness.training.attempt import base_policy, fit_memory, out_of_memory
 from harness.training.checkpoints import save_fault
 from harness.training.grading import Tally, answers_to, graded_groups, refuse_a_broken_function
 from harness.training.metrics import UpdateStats, engagement_row, rollout_row, update_row, verdicts_row
+from harness.training.pulse import Stopped
 from harness.training.run_parts import RunParts
 from harness.training.step_data import NumericalFault
 from harness.training.update import learning_rate
@@ -34,23 +36,34 @@ LARGE_KL = 0.01  # nats a token: log-probabilities off by about 0.14; bfloat16 a
 
 
 def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
-    """Train to the end, or until `stop()` says so after a step. Return whether the run is complete."""
+    """Train to the end, or until `stop()` says so. Return whether the run is complete.
+
+    A stop breaks off sampling, grading or an evaluation; an update that has begun is finished.
+    """
     checkpoints, progress, every = parts.checkpoints, parts.progress, parts.config.runtime.checkpoint_every
     parts.require_positions()
+    parts.pulse.listen(stop, functools.partial(parts.say, attempt))
     parts.resume()
     parts.sync.load()
     trim_heap()  # what reading the weights took
     if progress.step == 0:
-        if samples := parts.curriculum.calibration_samples:
-            rates, progress.generated_tokens = pass_rates(parts, samples)
-            parts.curriculum.calibrate(rates)
-            require_tokens_left(parts)
-        parts.say(attempt, "evaluating the base policy")
-        warn_of_nothing(parts.evaluator.evaluate(0))
-    parts.say(attempt, layout.TRAINING)
-    while not parts.budget_spent():
-        take_step(parts, attempt)
-        last, stopping = parts.budget_spent(), parts.ranks.any(stop())
+        try:
+            calibrate(parts)
+            parts.pulse.begin("evaluating the base policy", at_once=True)
+            warn_of_nothing(parts.evaluator.evaluate(0))
+        except Stopped:
+            return False
+    while not parts.budget_spent() or progress.row:
+        parts.pulse.begin(layout.TRAINING, at_once=True)
+        state = parts.state()
+        try:
+            take_step(parts, attempt)
+            stopping = parts.ranks.any(stop())
+        except Stopped:  # the step is taken again; one that has its update is only evaluated
+            if progress.row or (progress.step and progress.step % every):
+                checkpoints.save(progress.step, parts.state() if progress.row else state, final=False)
+            return False
+        last = parts.budget_spent()
         if last or stopping or progress.step % every == 0:
             checkpoints.save(progress.step, progress.counts() if last else parts.state(), final=last)
         if stopping and not last:
@@ -58,8 +71,33 @@ def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
     return True
 
 
+def calibrate(parts: RunParts) -> None:
+    """Measure what the curriculum wants to know before the first step."""
+    if samples := parts.curriculum.calibration_samples:
+        parts.pulse.begin("measuring pass rates", at_once=True)
+        rates, parts.progress.generated_tokens = pass_rates(parts, samples)
+        parts.curriculum.calibrate(rates)
+        require_tokens_left(parts)
+
+
 def take_step(parts: RunParts, attempt: int) -> None:
-    """Take the next step: roll out and grade groups, update on them, give the engine the new weights, evaluate, and record the step."""
+    """Take the next step, or what is left of one: roll out and grade groups, update on them, evaluate, and record it.
+
+    Raises `Stopped`.
+    """
+    progress = parts.progress
+    progress.row = row = progress.row or advance(parts, attempt)
+    evaluating_at = time.perf_counter()
+    evaluate(parts, progress.step)
+    row["seconds_evaluate"] = time.perf_counter() - evaluating_at
+    row["seconds_total"] += row["seconds_evaluate"]
+    if parts.ranks.first:
+        parts.run.append_step(row)
+    progress.row = None
+
+
+def advance(parts: RunParts, attempt: int) -> dict[str, Any]:
+    """Make the next step's update and give the engine the new weights. The step's row, as far as it is known."""
     config, progress, updater, ranks = parts.config, parts.progress, parts.updater, parts.ranks
     step, start, tally = progress.step + 1, time.perf_counter(), Tally()
 
@@ -70,6 +108,7 @@ def take_step(parts: RunParts, attempt: int) -> None:
     collected_at = time.perf_counter()
 
     # Update the policy, while the engine leaves the device's memory to it.
+    parts.pulse.begin("updating", may_stop=False)
     parts.engine.sleep()
     stats = train_on(parts, step, selection)
     updater.reset_reference(step)
@@ -87,12 +126,6 @@ def take_step(parts: RunParts, attempt: int) -> None:
     progress.updates += stats.updates
     progress.generated_tokens += selection.generated_tokens
 
-    # Evaluate.
-    evaluating_at = time.perf_counter()
-    evaluate(parts, step, attempt)
-    end = time.perf_counter()
-
-    # Record.
     row: dict[str, Any] = {
         "step": step,
         "updates": progress.updates,
@@ -108,12 +141,12 @@ def take_step(parts: RunParts, attempt: int) -> None:
         "seconds_verify": tally.seconds_verify,
         "seconds_train": updated_at - collected_at,
         "seconds_sync": synced_at - updated_at,
-        "seconds_evaluate": end - evaluating_at,
-        "seconds_total": end - start,
+        "seconds_evaluate": 0.0,
+        "seconds_total": time.perf_counter() - start,
     }
     if ranks.first:
         warn_of_mismatch(parts, row["sampler_kl_nats"])
-        parts.run.append_step(row)
+    return row
 
 
 def steps_to_collect(parts: RunParts, step: int) -> range:
@@ -126,12 +159,12 @@ def steps_to_collect(parts: RunParts, step: int) -> range:
     return range(step + len(parts.progress.waiting), max(step, last_step) + 1)
 
 
-def evaluate(parts: RunParts, step: int, attempt: int) -> None:
+def evaluate(parts: RunParts, step: int) -> None:
     last = parts.budget_spent()
     if step % parts.config.training.evaluate_every == 0 or last:
-        parts.say(attempt, f"evaluating step {step}")
+        parts.pulse.end_if_stopped()
+        parts.pulse.begin(f"evaluating step {step}", at_once=True)
         parts.evaluator.evaluate(step, last=last)
-        parts.say(attempt, layout.TRAINING)
 
 
 def train_on(parts: RunParts, step: int, selection: Selection) -> UpdateStats:
@@ -189,6 +222,8 @@ def collect(parts: RunParts, step: int, tally: Tally) -> Selection:
     algorithm, rounds = parts.config.algorithm, list[Groups]()
     settings = algorithm.dead_groups, algorithm.prompts_per_step
     while not enough(rounds, *settings):
+        parts.pulse.begin(f"sampling round {len(rounds) + 1}" if rounds else "sampling")
+        parts.pulse.end_if_stopped()
         # Choose problems.
         problems_P = parts.curriculum.draw(algorithm.prompts_per_step)
         stream = key("train", parts.config.seed, step, len(rounds))
@@ -213,6 +248,7 @@ def _collect_round(parts: RunParts, problems_P: np.ndarray, seeds_PG: np.ndarray
         completions = parts.source.generate(problems_P[mine], seeds_PG[mine], parts.params)
         tally.seconds_rollout += time.perf_counter() - start
         start = time.perf_counter()
+        parts.pulse("graded", 0, len(completions.lengths_R))
         own_groups.append(graded_groups(parts, problems_P[mine], completions, seeds_PG[mine], tally))
         tally.seconds_verify += time.perf_counter() - start
         start = time.perf_counter()

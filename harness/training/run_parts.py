@@ -1,7 +1,7 @@
 """The parts of a run, wired together, and how far it has come. The steps are taken in `harness.training.loop`."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from harness.sampling.source import Source, SourceContext
 from harness.store import RunDir
 from harness.training.checkpoints import Checkpoints, as_data, has_transformers_checkpoint, warn_of_lost_steps
 from harness.training.opening import build_engine, open_policy
+from harness.training.pulse import Pulse
 from harness.training.task import TaskParts, base_evaluations
 from harness.training.update import Updater
 
@@ -30,12 +31,14 @@ class Progress:
         step, updates: rollout steps and optimiser updates made.
         generated_tokens: of all ranks, so far.
         waiting: groups rolled out ahead of their steps, oldest first.
+        row: metrics of the newest step while its evaluation is still to come.
     """
 
     step: int = 0
     updates: int = 0
     generated_tokens: int = 0
     waiting: list[Selection] = field(default_factory=list)
+    row: dict[str, Any] | None = None
 
     def counts(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("step", "updates", "generated_tokens")}
@@ -44,6 +47,7 @@ class Progress:
         """Take back what a checkpoint has; one of the last step has the counts alone."""
         vars(self).update({name: state[name] for name in self.counts()})
         self.waiting = [Selection.of_state(item) for item in state.get("waiting", ())]
+        self.row = state.get("row")
 
 
 class RunParts(TaskParts):
@@ -64,9 +68,11 @@ class RunParts(TaskParts):
     ) -> None:
         super().__init__(config, run, initial, grader, ranks)
         self.progress, self.warned = Progress(), False
+        self.pulse = Pulse(self.ranks)
+        self.params = replace(self.params, watch=self.pulse)
         # The policy and what trains it.
         self.policy = open_policy(config, initial, linear_kernel, self.ranks, has_transformers_checkpoint(run))
-        self.updater = Updater(config, self.policy, Objective(config.algorithm), self.ranks)
+        self.updater = Updater(config, self.policy, Objective(config.algorithm), self.ranks, self.pulse)
         self.checkpoints = Checkpoints(
             run, config.runtime.keep_checkpoints, self.policy, self.updater.optimizer, self.ranks
         )
@@ -84,7 +90,15 @@ class RunParts(TaskParts):
             # Evaluation.
             cache = base_evaluations(config, run, initial, linear_kernel, grader, self.ranks)
             self.evaluator = Evaluator(
-                config, run, self.engine, self.tokenizer, grader, self.params.stop_token_ids, cache, self.ranks
+                config,
+                run,
+                self.engine,
+                self.tokenizer,
+                grader,
+                self.params.stop_token_ids,
+                cache,
+                self.ranks,
+                self.pulse,
             )
             on_failure.pop_all()
 

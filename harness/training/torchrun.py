@@ -140,7 +140,7 @@ def die_with(parent: int, number: int = signal.SIGKILL) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:  # it ended before the call
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), number)
 
 
 class Child:

@@ -12,7 +12,7 @@ import copy
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch
 from harness.reward.shaping import reward_components
 from harness.rollout.noise import key, uniforms
-from harness.rollout.types import Completions
+from harness.rollout.types import Completions, Watch
 from harness.sampling.selection import Groups
 from harness.training.mechanisms import mechanism_shares
 from harness.training.metrics import UpdateStats
@@ -38,7 +38,10 @@ from harness.training.step_data import NumericalFault, StepData
 class Updater:
     """Holds policy, reference policy and optimiser, and trains on one step's groups; with several ranks each does its share."""
 
-    def __init__(self, config: RunConfig, policy: Policy, objective: Objective, ranks: Ranks = ALONE) -> None:
+    def __init__(
+        self, config: RunConfig, policy: Policy, objective: Objective, ranks: Ranks = ALONE, watch: Watch | None = None
+    ) -> None:
+        self.watch = watch
         self.config, self.policy, self.objective, self.ranks = config, policy, objective, ranks
         self.reference = policy.frozen_copy() if objective.needs_reference else None
         self.entropy_control = EntropyController(config.algorithm)
@@ -194,12 +197,18 @@ class Updater:
             values_N[data.index(rows)] = critic.values(data.select(rows))
         return values_N
 
-    def _passes(self, data: StepData, rows: torch.Tensor) -> list[torch.Tensor | None]:
+    def _passes(self, data: StepData, rows: torch.Tensor) -> Iterator[torch.Tensor | None]:
         """This rank's micro-batches of `rows`; None is a pass that only keeps step with the other ranks."""
         limit, pairs = self.config.runtime.micro_batch_tokens, self.objective.surrogate.pairs
+        parts: list[torch.Tensor | None]
         if self.ranks.world > 1:
-            return rank_batches(rows, data, limit, self.ranks, pairs=pairs)
-        return list(micro_batches(rows, data, limit, shares_prompts=self.policy.shares_prompts, pairs=pairs))
+            parts = rank_batches(rows, data, limit, self.ranks, pairs=pairs)
+        else:
+            parts = list(micro_batches(rows, data, limit, shares_prompts=self.policy.shares_prompts, pairs=pairs))
+        for number, part in enumerate(parts):
+            if self.watch is not None:
+                self.watch("micro-batch", number, len(parts))
+            yield part
 
     def _own_passes(self, data: StepData, rows: torch.Tensor) -> list[torch.Tensor]:
         """The micro-batches of `rows` on the one rank of a run with a critic."""

@@ -40,11 +40,21 @@ def undisturbed(tmp_path_factory) -> bytes:
     return final_table(ResultStore(root))
 
 
-def test_a_killed_supervisor_leaves_no_worker_and_the_next_one_finishes_the_rest_once(store, undisturbed):
+@pytest.fixture
+def scratch(tmp_path, monkeypatch) -> Path:
+    """The temporary directory of the processes that a test starts."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+def test_a_killed_supervisor_leaves_no_worker_and_the_next_one_finishes_the_rest_once(store, undisturbed, scratch):
     first = Supervisor(store.root, RUNS, STEPS, SECONDS)
     wait_until(lambda: some_steps_done(store, 7))
     first.kill()
     wait_until(lambda: not first.others(), seconds=60, what="orphans to end")
+    assert not list(scratch.glob("pymp-*"))
     first.output()
     assert "failed=[]" in Supervisor(store.root, RUNS, STEPS, SECONDS).output()
     histories = outcomes(store)
@@ -53,13 +63,14 @@ def test_a_killed_supervisor_leaves_no_worker_and_the_next_one_finishes_the_rest
     assert final_table(store) == undisturbed
 
 
-def test_a_supervisor_that_is_killed_while_libraries_load_leaves_nothing_behind(store):
+def test_a_supervisor_that_is_killed_while_libraries_load_leaves_nothing_behind(store, scratch):
     first = Supervisor(store.root, RUNS, STEPS, SECONDS, entry="stub_slow:steps")
     wait_until(lambda: bool(first.others()), what="the fork server")
     time.sleep(1)
     first.kill()
     wait_until(lambda: not first.others(), seconds=6, what="the fork server to end")
     assert store.run_ids() == []
+    assert not list(scratch.glob("pymp-*"))
 
 
 def test_what_workers_started_dies_with_a_killed_supervisor(store):

@@ -103,6 +103,13 @@ def test_a_stopped_search_asks_for_no_more_and_goes_on_later(store):
     assert again.is_complete
 
 
+def test_a_search_that_was_opened_before_another_ended_keeps_its_trials(store):
+    late = sweep(store, trials=2)
+    go(sweep(store, trials=4))
+    assert go(late).finished == []
+    assert [arm["name"] for arm in store.plan("s")["arms"]] == [f"trial_{number:04d}" for number in range(4)]
+
+
 def test_several_objectives_give_a_pareto_front(store):
     feed = sweep(store, trials=6, objectives=["avg", "-generated_tokens_total"])
     go(feed)

@@ -104,7 +104,7 @@ def test_what_an_attempt_made_beyond_its_checkpoint_is_forgotten(bench: Bench) -
     # A time budget that a slower resume spends two steps earlier, as it may on another machine.
     config = small_config(training__steps=9, training__evaluate_every=2, runtime__checkpoint_every=3)
     run = bench.run()
-    killed_after(8, bench.trainer(config))
+    killed_after(9, bench.trainer(config))
     assert run.sample_steps("arithmetic_heldout") == [0, 2, 4, 6, 8]
     config.training.steps = 7
     assert train(bench.trainer(config), lambda: False, attempt=1)
@@ -183,3 +183,57 @@ def test_without_a_whole_checkpoint_a_run_starts_again_and_says_so(
     said = capsys.readouterr().err
     assert "starts again from step 1 and trains 2 steps anew: no checkpoint is left" in said
     assert "(runtime.checkpoint_every=1)" in said
+
+
+@pytest.mark.parametrize("name", ["refill", "a lag with refill", "critic", "success bands"])
+@pytest.mark.parametrize("phase", ["sampling", "evaluating step 2", "evaluating step 3"])
+def test_a_stop_inside_a_step_ends_it_and_the_resumed_run_is_the_same(bench: Bench, name: str, phase: str) -> None:
+    config = small_config(training__steps=3, training__evaluate_every=2, **VARIANTS[name])
+    straight = bench.trained(config, "a")
+    stopped = bench.trainer(config, "b")
+
+    def stop() -> bool:
+        second = phase != "sampling" or stopped.progress.step == 1
+        return second and stopped.pulse.phase == phase and len(stopped.pulse.counts) > 1
+
+    assert not train(stopped, stop, attempt=0)
+    assert stopped.pulse.phase == phase
+    stopped.close()
+    resumed = bench.trained(config, "b")
+    torch.testing.assert_close(straight.policy.state(), resumed.policy.state(), rtol=0, atol=0)
+    timeless = [name for name in straight.run.steps().columns if not name.startswith("seconds")]
+    assert straight.run.steps()[timeless].equals(resumed.run.steps()[timeless])
+    for step in (0, 2, 3):
+        first, second = (run.samples("arithmetic_heldout", step) for run in (straight.run, resumed.run))
+        assert first.equals(second)
+
+
+def test_a_stop_before_an_evaluation_keeps_the_step_and_evaluates_it_later(bench: Bench) -> None:
+    config = small_config(training__steps=3, training__evaluate_every=2, runtime__checkpoint_every=3)
+    straight = bench.trained(config, "a")
+    stopped = bench.trained(config, "b", stop_after=2)
+    assert [step for step, _ in stopped.run.checkpoints()] == [2]
+    assert stopped.run.sample_steps("arithmetic_heldout") == [0]
+    assert stopped.run.steps()["step"].tolist() == [1]
+    resumed = bench.trained(config, "b")
+    assert_equal(straight, resumed)
+    assert resumed.run.sample_steps("arithmetic_heldout") == [0, 2, 3]
+    assert resumed.run.steps()["step"].tolist() == [1, 2, 3]
+
+
+def test_a_long_step_says_how_far_it_is(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.training.pulse._QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("harness.training.pulse._EVERY_SECONDS", 0.0)
+    said: list[str] = []
+    monkeypatch.setattr(RunParts, "say", lambda _parts, _attempt, text: said.append(text))
+    bench.trained(
+        small_config(training__steps=1, sampling__max_response_tokens=9, **VARIANTS["a reference that is reset"])
+    )
+    for text in (
+        "evaluating the base policy, responses 0 of 24, token 3 of 24",
+        "sampling, responses 0 of 32, token 8 of 9",
+        "sampling, responses 0 of 32, token 8 of 9, graded 0 of 32",
+        "evaluating step 1, responses 0 of 24, token 3 of 24",
+    ):
+        assert text in said
+    assert any(text.startswith("updating, micro-batch 0 of ") for text in said)

@@ -316,9 +316,12 @@ def pass_at_k(right_P: ArrayLike, n: int, k: int) -> Floats:
     if not 1 <= k <= n:
         raise ValueError(f"k={k} needs 1 <= k <= n, but a problem has n={n} samples; sample more or drop k")
     counts, inverse = np.unique(right, return_inverse=True)
-    subsets = math.comb(n, k)
-    values = [float(1 - Fraction(math.comb(n - int(c), k), subsets)) for c in counts]
-    return np.array(values, dtype=np.float64)[inverse]
+    return np.array([_pass_of(int(count), n, k) for count in counts], dtype=np.float64)[inverse]
+
+
+@cache
+def _pass_of(right: int, n: int, k: int) -> float:
+    return float(1 - Fraction(math.comb(n - right, k), math.comb(n, k)))
 
 
 Equivalence = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]  # of pairs of answers
@@ -392,6 +395,9 @@ def majority_at_k(votes: Votes, ks: Sequence[int]) -> dict[int, Floats]:
         if not 1 <= k <= votes.n:
             raise ValueError(f"maj@{k} needs 1 <= k <= n={votes.n} samples; sample more or drop k={k}")
     own_T, others_TR, problem_T = _targets(votes)
+    if all(k == votes.n for k in ks):  # one subset: nothing to share between equal patterns
+        win_T = _win_probability(own_T, others_TR, votes.n, votes.n)
+        return {k: np.bincount(problem_T, weights=win_T, minlength=votes.problems).clip(0.0, 1.0) for k in ks}
     patterns, inverse_T = np.unique(np.column_stack([own_T, others_TR]), axis=0, return_inverse=True)
     order = np.argsort(-patterns[:, 0], kind="stable")
     result: dict[int, Floats] = {}

@@ -49,7 +49,7 @@ class NativeEngine(RolloutEngine):
         check_request(prompts, seeds_PG, params, self.positions)
         parts = []
         with self.decoder.linear.constant_weights():
-            for chunk, seeds in passes(prompts, seeds_PG, self.rows):
+            for chunk, seeds in passes(prompts, seeds_PG, self.rows, params.watch):
                 parts.append(_Pass(self.decoder, chunk, seeds, params, self._memory).run())
         self._memory.shrink()
         return Completions.concatenate(parts)

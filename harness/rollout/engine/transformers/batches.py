@@ -58,7 +58,7 @@ class TransformersEngine(RolloutEngine):
     def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
         check_request(prompts, seeds_PG, params, self.positions)
-        parts = [self._pass(*part, params) for part in passes(prompts, seeds_PG, self.rows)]
+        parts = [self._pass(*part, params) for part in passes(prompts, seeds_PG, self.rows, params.watch)]
         return Completions.concatenate(parts)
 
     def _pass(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
