@@ -22,7 +22,7 @@ from harness.store import RunDir
 def main(run_path: Path) -> int:
     """Train and evaluate the run with the backend it names; returns the process's exit code.
 
-    SIGTERM, SIGUSR1 and SIGUSR2 (Slurm's pre-emption) end the step (`harness.training.loop.train`), write a checkpoint and return `EXIT_INTERRUPTED`.
+    SIGTERM, SIGUSR1 and SIGUSR2 (Slurm's pre-emption) end the step early, write a checkpoint and return `EXIT_INTERRUPTED`.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     run = RunDir(run_path)
