@@ -172,7 +172,7 @@ def test_a_torn_checkpoint_falls_back_to_the_one_before(bench: Bench, capsys: py
 def test_without_a_whole_checkpoint_a_run_starts_again_and_says_so(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = small_config(training__steps=3, runtime__checkpoint_every=1)
+    config = small_config(training__steps=3, training__evaluate_every=3, runtime__checkpoint_every=1)
     straight = bench.trained(config, "a")
     bench.trained(config, "b", stop_after=2)
     assert "starts again" not in capsys.readouterr().err

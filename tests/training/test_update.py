@@ -267,18 +267,18 @@ def test_the_reference_is_the_policy_right_after_a_reset(
     # always something to learn
     config.algorithm.advantage.baseline = config.algorithm.advantage.scale = "none"
     trainer = bench.trainer(config)
-    equal, fresh = [], []
+    equal, fresh = dict[int, bool](), dict[int, bool]()
 
     def look() -> bool:
         reference = trainer.updater.reference
         assert reference is not None
         pairs = zip(trainer.policy.parameters(), reference.parameters(), strict=True)
-        equal.append(all(torch.equal(a, b) for a, b in pairs))
-        fresh.append(not trainer.updater.optimizer.state)
+        equal[trainer.progress.step] = all(torch.equal(a, b) for a, b in pairs)
+        fresh[trainer.progress.step] = not trainer.updater.optimizer.state
         return False
 
     assert train(trainer, look, attempt=0)
-    assert [step for step, same in enumerate(equal, 1) if same] == equal_after
+    assert [step for step, same in equal.items() if same] == [0, *equal_after]
     assert fresh == equal
 
 
