@@ -68,9 +68,10 @@ test-rest: debian environments
 	HARNESS_REQUIRE=slurm,pdflatex,chromium,node,trl,verl,smollm2,lm-eval \
 	  $(MAKE) test MARKS="(thorough or optional) and not slow and not gpu and not vllm"
 	HARNESS_REQUIRE=vllm OMP_NUM_THREADS=1 $(VLLM) -m pytest -q -m vllm $(VLLM_TESTS)
+	$(MAKE) test-versions
 
 # The oldest and the newest of what composes a run and of what models it, found before the versions of constraints.txt.
-versions_oldest := hydra-core==1.3.8 omegaconf==2.3.1 transformers==5.17.0
+versions_oldest := hydra-core==1.3.8 omegaconf==2.3.1 transformers==5.17.0 huggingface-hub==1.33.0
 versions_newest := hydra-core==1.4.0rc3 omegaconf==2.4.1rc1 transformers==5.24.0
 .PHONY: test-versions oldest newest
 oldest newest: dev

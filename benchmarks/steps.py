@@ -41,8 +41,8 @@ _LARGEST_GAP = 0.05  # nats a token on average between engine and trainer; bfloa
 class ContrastGrader(Grader):
     """The real verifier runs; then every other response is called right."""
 
-    def grade(self, responses: Any, golds: Any, problems: Any = None) -> Grades:
-        verdicts = super().grade(responses, golds, problems).verdicts
+    def grade(self, *answers: Any, **more: Any) -> Grades:
+        verdicts = super().grade(*answers, **more).verdicts
         return Grades(
             [
                 Verdict("right" if i % 2 else "wrong", verdict.answer, verdict.method, verdict.seconds)

@@ -27,7 +27,7 @@ from harness.store.lease import acquire
 _WORDS = {True: "[green]ok[/green]", False: "[red]problem[/red]", None: "optional"}
 _PACKAGES = {
     "torch": None, "transformers": None, "hydra-core": None, "math-verify": None, "optuna": "sweep", "submitit": "slurm", "ray": "ray",
-    "wandb": "track", "tensorboard": "track", "peft": "lora", "vllm": "vllm", "trl": "trl", "datasets": "data",
+    "wandb": "track", "peft": "lora", "vllm": "vllm", "trl": "trl", "datasets": "data",
 }  # fmt: skip
 _LITTLE_SPACE_GIB = 2.0
 

@@ -204,7 +204,7 @@ class RuntimeConfig(Checked, key="runtime"):
         check_weights_every: rollout steps between checks of the engine's weights, by its log-probabilities; always once at the start.
         gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
         elsewhere: runs are sent to other machines, so what this one lacks refuses none; hydra/launcher=submitit_slurm and ray set it.
-        trackers: name → tracker that receives every metrics row beside the store (wandb, TensorBoard).
+        trackers: name → tracker that receives every metrics row beside the store (wandb).
         verl: verl's environment and how it uses this machine (backend=verl).
         checks: warn, refuse or off: what a vacuous or confounded comparison does before launch.
     """

@@ -113,8 +113,10 @@ class NativePolicy:
         return self.decoder.hidden_of(layout)[layout.predictors_M]
 
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Every tensor whole, under `transformers` names, adapters merged: what an engine samples from."""
+        """Every tensor whole, under `transformers` names, adapters merged."""
         yield from self.decoder.named_tensors().items()
+
+    engine_weights = named_weights
 
     def state(self) -> dict[str, Any]:
         return self.decoder.state_dict()

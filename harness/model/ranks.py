@@ -5,19 +5,22 @@ gathered data, so the ranks cannot drift apart; rank 0 alone writes to the store
 """
 
 import functools
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
 
 import torch
 import torch.distributed as dist
+from torch.distributed.tensor import DTensor
 
 # Ranks wait for one another's values: a download, a warm-up or a long tail of responses on one of them.
 _OBJECTS_TIMEOUT = timedelta(hours=4)
 # In a collective of tensors they arrive together: one that waits longer waits in the wrong one.
 _TENSORS_TIMEOUT = timedelta(minutes=20)
+BUCKET_NUMBERS = 2**26  # of weights that one collective gathers
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,36 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     """The full tensor of a shard (collective), or the tensor itself."""
     full = getattr(tensor, "full_tensor", None)
     return tensor.detach() if full is None else full().detach()
+
+
+def whole_tensors(tensors: Iterable[torch.Tensor], dtype: torch.dtype) -> Iterator[torch.Tensor]:
+    """The full tensors of these shards (or tensors) in `dtype`: rounded before they travel, many at a time; collective."""
+    bucket = list[torch.Tensor]()
+    for tensor in tensors:
+        if bucket and sum(item.numel() for item in (*bucket, tensor)) > BUCKET_NUMBERS:
+            yield from _gathered(bucket, dtype)
+            bucket = []
+        bucket.append(tensor.detach())
+    if bucket:
+        yield from _gathered(bucket, dtype)
+
+
+def _gathered(bucket: Sequence[torch.Tensor], dtype: torch.dtype) -> Iterator[torch.Tensor]:
+    world = dist.get_world_size() if isinstance(bucket[0], DTensor) else 1
+    if world == 1:
+        yield from (whole(tensor).to(dtype) for tensor in bucket)
+        return
+    # FSDP2 cuts the first dimension into equal parts, of which the last ones may be smaller or empty.
+    rows = [-(-len(tensor) // world) for tensor in bucket]
+    sizes = [count * math.prod(tensor.shape[1:]) for count, tensor in zip(rows, bucket, strict=True)]
+    flat = torch.zeros(sum(sizes), dtype=dtype, device=bucket[0].device)
+    for part, tensor in zip(flat.split(sizes), bucket, strict=True):
+        local = tensor.to_local().reshape(-1)
+        part[: len(local)] = local
+    everywhere = flat.new_empty(world, len(flat))
+    dist.all_gather([*everywhere], flat)
+    for part, tensor, count in zip(everywhere.split(sizes, 1), bucket, rows, strict=True):
+        yield part.reshape(world * count, *tensor.shape[1:])[: len(tensor)]
 
 
 def balance_items(costs: Sequence[int], ranks: int) -> list[list[int]]:

@@ -23,7 +23,7 @@ from harness.configuration.sections import RuntimeConfig
 from harness.model.checkpoint import copy_side_files, load_model
 from harness.model.layout import Layout, to_device
 from harness.model.packed_attention import MISFIT_ERRORS, misfit, register, rehearse
-from harness.model.ranks import Ranks, open_group, whole
+from harness.model.ranks import Ranks, open_group, whole, whole_tensors
 from harness.model.scoring import ScoringModel, check_logits
 
 
@@ -94,8 +94,13 @@ class TransformersPolicy:
 
     @torch.no_grad()
     def named_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """See `NativePolicy`: one whole tensor at a time; collective."""
+        """See `NativePolicy`; collective."""
         yield from merged_weights(self.scoring.model)
+
+    @torch.no_grad()
+    def engine_weights(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """`named_weights` in the precision of the forward; collective."""
+        yield from merged_weights(self.scoring.model, self.compute_dtype)
 
     def state(self) -> dict[str, Any]:
         """The trainable tensors: whole on one rank, on several its shards (DTensors), as `torch.distributed.checkpoint` takes them."""
@@ -117,18 +122,16 @@ class TransformersPolicy:
 
 
 @torch.no_grad()
-def merged_weights(model: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def merged_weights(model: Any, dtype: torch.dtype = torch.float32) -> Iterator[tuple[str, torch.Tensor]]:
     """Every tensor of a model whole, under its name without adapters: W + (alpha / rank)·B·A where adapted."""
     modules = dict(model.named_modules())
-    for name, parameter in dict(model.named_parameters(remove_duplicate=False)).items():
-        if ".lora_" in name:
-            continue
-        value = whole(parameter)
+    plain = {name: p for name, p in model.named_parameters(remove_duplicate=False) if ".lora_" not in name}
+    for name, value in zip(plain, whole_tensors(plain.values(), dtype), strict=True):
         if ".base_layer." in name:
             module = modules[name.split(".base_layer.")[0]]
             if name.endswith(".weight"):
                 a, b = whole(module.lora_A[_ADAPTER].weight), whole(module.lora_B[_ADAPTER].weight)
-                value = value.float() + module.scaling[_ADAPTER] * (b.float() @ a.float())
+                value = (value.float() + module.scaling[_ADAPTER] * (b.float() @ a.float())).to(dtype)
             name = name.replace(".base_layer.", ".")
         yield name, value
 

@@ -1,12 +1,15 @@
 """Rewards of responses, and grades during training and evaluation: the verifier's verdicts as tensors and columns."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
 import torch
 
 from harness.configuration.sections import OverlongConfig, RewardConfig, RuntimeConfig, VerifierSection
 from harness.verify import TROUBLE, MathVerifier, Verdict, VerifierConfig
+
+GradedAnswer = tuple[str, str, str, Verdict]  # a response, its gold answer, the text of its problem
 
 
 def overlong_ramp(lengths: torch.Tensor, cap: int, buffer_fraction: float) -> torch.Tensor:
@@ -77,6 +80,7 @@ class Grader:
 
     def __init__(self, rules: VerifierSection, runtime: RuntimeConfig) -> None:
         self.verifier = MathVerifier(VerifierConfig(**asdict(rules), workers=runtime.verifier_workers))
+        self.threads = ThreadPoolExecutor(runtime.verifier_workers, "grader")  # for who has other work meanwhile
 
     def grade(
         self,
@@ -104,4 +108,5 @@ class Grader:
         return self.verifier.second_many(list(zip(responses, golds, strict=True)))
 
     def close(self) -> None:
+        self.threads.shutdown(cancel_futures=True)
         self.verifier.close()

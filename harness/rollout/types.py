@@ -37,7 +37,7 @@ class SamplingParams:
     """Settings of one sampling request: `top_p = 1` and `top_k = 0` switch those filters off; `temperature = 0` is greedy.
 
     `head` asks for the log-probabilities of so many of the likeliest tokens (`Completions.head_NK`).
-    `stop_strings` also end a response where the engine is wrapped in `harness.rollout.wrappers.StopStringEngine`.
+    `stop_strings` also end a response of an engine that went through `harness.rollout.wrappers.stopping_at_strings`.
     `watch` is told, by engines that are ours, how far the request is; what it raises ends the request.
     """
 
@@ -119,9 +119,11 @@ class RolloutEngine:
 
     Attributes:
         shares_weights: samples from the policy's own tensors: nothing to load after an update.
+        on_group: where set, may be told each prompt's number in the request and its responses, as soon as all of these have ended.
     """
 
     shares_weights: bool = False
+    on_group: Callable[[int, Completions], None] | None = None
 
     @property
     def positions(self) -> int | None:

@@ -8,7 +8,7 @@ token below that (27.7 nats) is never chosen.
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,38 +22,22 @@ from harness.rollout.types import Completions, RolloutEngine, SamplingParams, po
 Decode = Callable[[Sequence[Sequence[int]]], Sequence[str]]
 
 
-class StopStringEngine(RolloutEngine):
-    """Ends responses at `params.stop_strings`: the first token with which the decoded response contains one is its last.
+def stopping_at_strings(engine: RolloutEngine, tokenizer: Any) -> RolloutEngine:
+    """The engine, whose responses end at `params.stop_strings`, too: the first token with which a decoded one contains one is its last.
 
     Sampling is causal, so cutting afterwards gives what stopping there would have given. vLLM stops early by itself; for
     the others the tokens beyond the end are sampled, thrown away and not counted. `tokenizer` decodes, special tokens included.
     """
+    sample, decode = engine.generate, functools.partial(tokenizer.batch_decode, skip_special_tokens=False)
 
-    def __init__(self, engine: RolloutEngine, tokenizer: Any) -> None:
-        self.engine, self.tokenizer, self.shares_weights = engine, tokenizer, engine.shares_weights
-
-    @property
-    def positions(self) -> int | None:
-        return self.engine.positions
-
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        self.engine.load_weights(weights)
-
-    def sleep(self) -> None:
-        self.engine.sleep()
-
-    def wake(self) -> None:
-        self.engine.wake()
-
-    def close(self) -> None:
-        self.engine.close()
-
-    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
-        completions = self.engine.generate(prompts, seeds_PG, params)
+    def generate(prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         if not params.stop_strings:
-            return completions
-        decode = functools.partial(self.tokenizer.batch_decode, skip_special_tokens=False)
-        return end_at_strings(completions, params.stop_strings, decode)
+            return sample(prompts, seeds_PG, params)
+        engine.on_group = None  # it would be told of responses that are not cut yet
+        return end_at_strings(sample(prompts, seeds_PG, params), params.stop_strings, decode)
+
+    engine.generate = generate  # type: ignore[method-assign]
+    return engine
 
 
 def end_at_strings(completions: Completions, strings: Sequence[str], decode: Decode) -> Completions:
@@ -124,7 +108,7 @@ class WeightSync:
         # Logits are divided by the temperature, and so is their rounding multiplied.
         tolerance = TOLERANCE[self.policy.compute_dtype] / min(1.0, self.params.temperature)
         for _ in range(2):
-            self.engine.load_weights(self.policy.named_weights())
+            self.engine.load_weights(self.policy.engine_weights())
             if not check:
                 return math.nan
             # Taking weights is collective: all ranks load again, or none. The largest, and NaN if one is.
@@ -257,12 +241,12 @@ class ResponseBuffers:
         self.lengths_R[columns] = position + 1
         self.finished_R[columns] = True
 
-    def completions(self, count: int) -> Completions:
-        """The first `count` responses, cut at their lengths; on the CPU."""
-        lengths_R = self.lengths_R[:count]
+    def completions(self, start: int = 0, end: int | None = None) -> Completions:
+        """Responses that have ended, cut at their lengths; on the CPU."""
+        lengths_R = self.lengths_R[start:end]
         mask_RT = torch.arange(len(self.uniform_TR), device=lengths_R.device)[None] < lengths_R[:, None]
         tokens_N, log_probs_N, entropy_N, *wide = (
-            buffer[:, :count].transpose(0, 1)[mask_RT].cpu() for buffer in self.buffers
+            buffer[:, start:end].transpose(0, 1)[mask_RT].cpu() for buffer in self.buffers
         )
-        finished_R = self.finished_R[:count].cpu()
+        finished_R = self.finished_R[start:end].cpu()
         return Completions(tokens_N, log_probs_N, entropy_N, lengths_R.cpu(), finished_R, *wide)

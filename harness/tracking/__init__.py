@@ -7,7 +7,7 @@ Optional: `MODULES`, the packages that it needs; `EXTRA`, the extra of this pack
 step that its place does not have: a resumed run is sent from there, by default from its beginning.
 
 The store's `metrics.jsonl` is the only thing a run writes. A thread of the supervisor reads these files and feeds the trackers
-(`_feed`), so that a tracker which fails or hangs cannot disturb a run. Importing a member imports neither wandb nor TensorBoard.
+(`_feed`), so that a tracker which fails or hangs cannot disturb a run. Importing a member does not import wandb.
 
 May import: configuration, store.
 """

@@ -3,7 +3,6 @@
 import contextlib
 import importlib.util
 import queue
-import re
 import sys
 import threading
 import time
@@ -167,7 +166,3 @@ def metrics_of(row: Mapping[str, Any]) -> dict[str, float]:
         for name, value in row.items()
         if name not in _NOT_METRICS and isinstance(value, int | float) and not isinstance(value, bool)
     }
-
-
-def path_part(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._=+-]+", "_", name).lstrip(".") or "_"

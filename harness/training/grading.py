@@ -1,6 +1,7 @@
 """Responses to training problems become groups with verdicts and shaped rewards, whoever trains on them."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RewardConfig
-from harness.reward.shaping import reward_components, shaped_rewards
+from harness.reward.shaping import GradedAnswer, Grades, reward_components, shaped_rewards
 from harness.rollout.noise import key, uniforms
 from harness.rollout.types import Completions
 from harness.sampling.selection import Groups
@@ -20,7 +21,7 @@ class Tally:
     """Time and verdicts of one step on this rank.
 
     Attributes:
-        seconds_rollout, seconds_verify: spent on responses, and on their verdicts.
+        seconds_rollout, seconds_verify: spent on responses, and after them on their verdicts.
         faults: timeouts, killed workers, errors and refused answers of the verifier.
         verdicts, flipped: verdicts given, and those that a noisy verifier or a reward function turned round.
         unevaluated: answers of the right value that leave something to work out.
@@ -37,14 +38,30 @@ class Tally:
 _VERDICTS = key("verdict")  # draws apart from the numbers that chose the response's tokens
 
 
+def grade_answers(parts: TaskParts, problems_P: np.ndarray, completions: Completions) -> list[GradedAnswer]:
+    """Grade the responses to these problems, special tokens left out; as many to each."""
+    texts = list(parts.tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True))
+    size = len(texts) // max(len(problems_P), 1)
+    problems = [parts.problems[i] for i in problems_P for _ in range(size)]
+    answers = texts, [problem.gold for problem in problems], [problem.prompt for problem in problems]
+    grades = parts.grader.grade(*answers, truncated=(~completions.finished_R).tolist())
+    return list(zip(*answers, grades.verdicts, strict=True))
+
+
 def graded_groups(
-    parts: TaskParts, problems_P: np.ndarray, completions: Completions, seeds_PG: np.ndarray, tally: Tally
+    parts: TaskParts,
+    problems_P: np.ndarray,
+    completions: Completions,
+    seeds_PG: np.ndarray,
+    tally: Tally,
+    jobs: Sequence[Future[list[GradedAnswer]]] = (),  # `grade_answers` of each group, where it has begun
 ) -> Groups:
     """Give the responses to these problems verdicts and shaped rewards; their seeds decide where a noisy verifier errs."""
     algorithm, function, shape = parts.config.algorithm, parts.reward_function, seeds_PG.shape
-    answers = answers_to(parts, problems_P, completions)
     # The verifier's verdicts, and what a noisy verifier makes of them.
-    grades = parts.grader.grade(*answers, truncated=(~completions.finished_R).tolist())
+    graded = [answer for job in jobs for answer in job.result()] or grade_answers(parts, problems_P, completions)
+    *answers, verdicts = map(list, zip(*graded, strict=True))
+    grades = Grades(verdicts)
     exact, answered = grades.correct_R.view(shape), grades.answered_R.view(shape)
     correct, outcome = noisy_verdicts(exact, seeds_PG, algorithm.reward), None
     tally.faults += grades.faults
@@ -70,16 +87,6 @@ def graded_groups(
     )
     rewards = shaped_rewards(components, algorithm.overlong)
     return Groups(torch.from_numpy(problems_P.astype(np.int64)), completions, correct, answered, rewards)
-
-
-def answers_to(
-    parts: TaskParts, problems_P: Sequence[int] | np.ndarray, completions: Completions
-) -> tuple[list[str], list[str], list[str]]:
-    """Return the responses' texts without special tokens, their gold answers and their problems' texts."""
-    texts = parts.tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
-    size = len(texts) // max(len(problems_P), 1)
-    problems = [parts.problems[i] for i in problems_P for _ in range(size)]
-    return list(texts), [problem.gold for problem in problems], [problem.prompt for problem in problems]
 
 
 def noisy_verdicts(correct_PG: torch.Tensor, seeds_PG: np.ndarray, reward: RewardConfig) -> torch.Tensor:

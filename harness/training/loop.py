@@ -8,6 +8,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import closing
 from typing import Any
 
@@ -19,13 +20,14 @@ from harness.configuration.schema import RunConfig
 from harness.evaluation.metrics.names import nothing_to_learn
 from harness.model.ranks import Ranks
 from harness.model.system import trim_heap
-from harness.reward.shaping import Grader
+from harness.reward.shaping import GradedAnswer, Grader
 from harness.rollout.noise import key, sample_seeds
+from harness.rollout.types import Completions
 from harness.sampling.selection import Groups, Selection, choose_groups, enough
 from harness.store import RunDir, layout
 from harness.training.attempt import base_policy, fit_memory, out_of_memory
 from harness.training.checkpoints import save_fault
-from harness.training.grading import Tally, answers_to, graded_groups, refuse_a_broken_function
+from harness.training.grading import Tally, grade_answers, graded_groups, refuse_a_broken_function
 from harness.training.metrics import UpdateStats, engagement_row, rollout_row, update_row, verdicts_row
 from harness.training.pulse import Stopped
 from harness.training.run_parts import RunParts
@@ -244,12 +246,24 @@ def _collect_round(parts: RunParts, problems_P: np.ndarray, seeds_PG: np.ndarray
     """Generate and grade the groups of these problems; all of them, in order, come back on every rank."""
     start = time.perf_counter()
     mine, own_groups = parts.ranks.share(len(problems_P)), list[Groups]()
-    if len(problems_P[mine]):
-        completions = parts.source.generate(problems_P[mine], seeds_PG[mine], parts.params)
+    if len(own_P := problems_P[mine]):
+        grading = dict[int, Future[list[GradedAnswer]]]()
+
+        def begin(group: int, completions: Completions) -> None:
+            problem_P = own_P[group : group + 1]
+            grading[group] = parts.grader.threads.submit(grade_answers, parts, problem_P, completions)
+
+        # A group is graded as soon as it has ended, while others go on. Other sources may ask the engine for something else.
+        parts.engine.on_group = begin if parts.config.algorithm.source.kind == "policy" else None
+        try:
+            completions = parts.source.generate(own_P, seeds_PG[mine], parts.params)
+        finally:
+            parts.engine.on_group = None
         tally.seconds_rollout += time.perf_counter() - start
         start = time.perf_counter()
         parts.pulse("graded", 0, len(completions.lengths_R))
-        own_groups.append(graded_groups(parts, problems_P[mine], completions, seeds_PG[mine], tally))
+        jobs = [grading[group] for group in sorted(grading)]
+        own_groups.append(graded_groups(parts, own_P, completions, seeds_PG[mine], tally, jobs))
         tally.seconds_verify += time.perf_counter() - start
         start = time.perf_counter()
     round_groups = [groups for rank_groups in parts.ranks.gather(own_groups) for groups in rank_groups]
@@ -266,12 +280,9 @@ def pass_rates(parts: RunParts, samples: int) -> tuple[np.ndarray, int]:
         share = np.zeros(0), 0
         if len(mine):
             seeds_PG = sample_seeds(stream, parts.prompt_keys[mine], samples)
-            prompts = [parts.prompts[i] for i in mine]
-            completions = parts.engine.generate(prompts, seeds_PG, parts.params)
-            correct_R = parts.grader.grade(
-                *answers_to(parts, mine, completions), truncated=(~completions.finished_R).tolist()
-            ).correct_R
-            accuracy_P = correct_R.view(seeds_PG.shape).double().mean(1).numpy()
+            completions = parts.engine.generate([parts.prompts[i] for i in mine], seeds_PG, parts.params)
+            right = [answer[-1].correct for answer in grade_answers(parts, mine, completions)]
+            accuracy_P = np.array(right, float).reshape(seeds_PG.shape).mean(1)
             share = accuracy_P, int(completions.lengths_R.sum())
         shares = parts.ranks.gather(share)
         rates[problems] = np.concatenate([accuracy_P for accuracy_P, _ in shares])

@@ -13,7 +13,7 @@ from harness.model.checkpoint import decodable
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import Ranks
 from harness.rollout.types import RolloutEngine
-from harness.rollout.wrappers import StopStringEngine
+from harness.rollout.wrappers import stopping_at_strings
 
 
 def open_policy(
@@ -31,7 +31,11 @@ def open_policy(
         if ranks.world == 1:
             return NativePolicy.load(folder, linear_kernel, device)
         settings = Pretrained(precision="float32")
-    elif not transformers and _native(config, folder, ranks):
+    elif (
+        not (transformers or config.model.lora.rank or config.runtime.gradient_checkpointing)
+        and (device, ranks.world) == ("cpu", 1)
+        and decodable(folder)
+    ):
         kernel = linear_kernel if settings.precision == "float32" else settings.precision
         return NativePolicy.load(folder, kernel, shares_prompts=True, head_kernel=linear_kernel)
     elif settings.precision == "mixed":
@@ -41,19 +45,13 @@ def open_policy(
     return TransformersPolicy.load(folder, settings, config.runtime)
 
 
-def _native(config: RunConfig, folder: Path, ranks: Ranks) -> bool:
-    if device_of(config) != "cpu" or ranks.world > 1 or config.model.lora.rank or config.runtime.gradient_checkpointing:
-        return False
-    return decodable(folder)
-
-
 def device_of(config: RunConfig) -> str:
     return "cuda" if config.runtime.device == "cuda" else "cpu"
 
 
 def build_engine(config: RunConfig, policy: Policy, tokenizer: Any) -> RolloutEngine:
-    engine: RolloutEngine = implementation(ENGINE, config.engine).build(config.engine, policy, config.runtime)
-    return _stopping(config, engine, tokenizer)
+    build = implementation(ENGINE, config.engine).build
+    return stopping_at_strings(build(config.engine, policy, config.runtime), tokenizer)
 
 
 def open_folder(config: RunConfig, folder: Path, linear_kernel: str, tokenizer: Any) -> RolloutEngine:
@@ -63,10 +61,5 @@ def open_folder(config: RunConfig, folder: Path, linear_kernel: str, tokenizer: 
     if config.engine.kind == "native" and device == "cpu" and decodable(folder):  # as of the native policy
         dtype, kernel = torch.float32, linear_kernel if precision == "float32" else precision
     member = implementation(ENGINE, config.engine)
-    engine: RolloutEngine = member.open_folder(config.engine, folder, config.runtime, device, dtype, kernel)
-    return _stopping(config, engine, tokenizer)
-
-
-def _stopping(config: RunConfig, engine: RolloutEngine, tokenizer: Any) -> RolloutEngine:
-    strings = config.sampling.stop_strings or config.evaluation.stop_strings
-    return StopStringEngine(engine, tokenizer) if strings else engine
+    engine = member.open_folder(config.engine, folder, config.runtime, device, dtype, kernel)
+    return stopping_at_strings(engine, tokenizer)

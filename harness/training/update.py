@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import math
 import operator
 from collections.abc import Iterator, Sequence
@@ -165,19 +166,22 @@ class Updater:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities and (else 0) entropies in nats under a policy, [N]: of all tokens, or of those of `rows` (else 0)."""
         scores_N, entropy_N = torch.zeros_like(data.old_logprobs_N), torch.zeros_like(data.old_logprobs_N)
+        parts = list[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]]()
         with policy.constant_weights():
             for part in self._passes(data, torch.arange(len(data.lengths_R)) if rows is None else rows):
                 if part is None:
                     self._idle_pass(policy, data)
                     continue
-                temperature, index_N = self.config.sampling.temperature, data.index(part)
-                scores, entropy = policy.token_log_probs(*data.select(part).inputs, temperature, with_entropy)
-                scores_N[index_N] = scores
-                if entropy is not None:
-                    entropy_N[index_N] = entropy
-        if self.ranks.world > 1:  # each token was scored on exactly one rank
-            rank_scores = self.ranks.gather((scores_N, entropy_N))
-            scores_N, entropy_N = (torch.stack(parts).sum(0) for parts in zip(*rank_scores, strict=True))
+                temperature = self.config.sampling.temperature
+                # Cloned: a view would travel with all that it views.
+                parts.append(
+                    (part.clone(), *policy.token_log_probs(*data.select(part).inputs, temperature, with_entropy))
+                )
+        for part, scores, entropy in itertools.chain(*self.ranks.gather(parts)):
+            index_N = data.index(part)
+            scores_N[index_N] = scores
+            if entropy is not None:
+                entropy_N[index_N] = entropy
         return scores_N, entropy_N
 
     def score_responses(

@@ -256,7 +256,7 @@ def test_a_gpu_has_one_lease_however_it_is_named(store, monkeypatch, name):
         ("runtime.gpus_per_run=4", r"gpus_per_run differs between arms \(1 in grpo; 4 in dapo\)"),
         ("runtime.threads=2", r"threads differs between arms \(1 in grpo; 2 in dapo\)"),
         ("runtime.workers=2", r"workers differs between arms \(0 in grpo; 2 in dapo\)"),
-        ("tracker=[tensorboard]", r"trackers differs between arms \({} in grpo; .*tensorboard.* in dapo\)"),
+        ("tracker=[wandb]", r"trackers differs between arms \({} in grpo; .*wandb.* in dapo\)"),
     ],
 )
 def test_what_the_runs_of_one_supervisor_share_does_not_differ_between_them(store, override, says):

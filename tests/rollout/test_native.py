@@ -50,6 +50,30 @@ def test_the_same_request_gives_the_same_bits_in_any_batch(policy: NativePolicy,
         assert torch.equal(alone.log_probs_N, wanted.log_probs_N)
 
 
+def test_a_group_is_told_once_its_last_response_has_ended(
+    policy: NativePolicy, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions, told, logits = list[int](), dict[int, tuple[int, Completions]](), policy.decoder.logits
+    monkeypatch.setattr(policy.decoder, "logits", lambda hidden: positions.append(1) or logits(hidden))
+    engine = NativeEngine(policy.decoder)
+    engine.on_group = lambda group, made: told.update({group: (len(positions), made)})
+    made = engine.generate(prompts, seeds_for(prompts, 2), PARAMS)
+    longest = made.lengths_R.view(-1, 2).max(1).values.tolist()
+    assert [told[group][0] for group in range(len(prompts))] == longest
+    assert len(set(longest)) > 2
+    in_order = Completions.concatenate([told[group][1] for group in range(len(prompts))])
+    assert in_order.token_lists() == made.token_lists()
+    assert torch.equal(in_order.log_probs_N, made.log_probs_N)
+    for rows, groups in ((8, len(prompts)), (4, len(prompts)), (2, len(prompts))):
+        told.clear()
+        engine.rows = rows
+        engine.generate(prompts, seeds_for(prompts, 2), PARAMS)
+        assert len(told) == groups
+    told.clear()
+    engine.generate(prompts, seeds_for(prompts, 3), PARAMS)  # in more than one pass each
+    assert not told
+
+
 @pytest.mark.parametrize("shorten", [False, True], ids=["equal prompts", "unequal prompts"])
 def test_responses_that_begin_alike_are_the_bits_of_those_computed_apart(
     policy: NativePolicy, prompts: list[list[int]], shorten: bool, monkeypatch: pytest.MonkeyPatch

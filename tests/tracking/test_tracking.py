@@ -22,7 +22,7 @@ from harness.execution.progress import Progress
 from harness.execution.supervisor import RunBatch, supervise
 from harness.experiment.plan import RunSpec
 from harness.store import ResultStore
-from harness.tracking import _feed, tensorboard
+from harness.tracking import _feed, wandb
 from harness.tracking._feed import TrackerFeed
 
 HERE = Path(__file__).parent
@@ -128,18 +128,16 @@ def test_a_tracker_that_fails_or_hangs_disturbs_no_run(store, monkeypatch, capsy
 
 
 def shown_steps(monkeypatch: pytest.MonkeyPatch, poll_seconds: float) -> dict[str, list[int]]:
-    """The steps that TensorBoard will be sent, by run."""
+    """The steps that a tracker will be sent, by run."""
     steps: dict[str, list[int]] = defaultdict(list)
     monkeypatch.setattr(_feed, "_POLL_SECONDS", poll_seconds)
     sink = partial(Mock, spec=["log", "close"])
-    monkeypatch.setattr(
-        tensorboard, "open_sink", lambda _, run: sink(log=lambda step, _: steps[run.run_id].append(step))
-    )
+    monkeypatch.setattr(wandb, "open_sink", lambda _, run: sink(log=lambda step, _: steps[run.run_id].append(step)))
     return steps
 
 
 def test_curves_are_shown_while_a_run_goes_on_and_repeated_steps_once(store, monkeypatch):
-    (spec,) = specs("tensorboard", seeds=1)
+    (spec,) = specs("wandb", seeds=1)
     folder = store.run(spec.run_id)
     created(folder, spec.config_yaml, about(spec, "running"))
     shown = shown_steps(monkeypatch, 0.01)
@@ -158,7 +156,7 @@ def test_curves_are_shown_while_a_run_goes_on_and_repeated_steps_once(store, mon
 
 
 def test_a_long_run_is_shown_while_short_ones_come_and_go(store, monkeypatch):
-    long, *short = specs("tensorboard", seeds=4)
+    long, *short = specs("wandb", seeds=4)
     for each in (long, *short):
         created(store.run(each.run_id), each.config_yaml, about(each, "running"))
         store.run(each.run_id).append_step({"step": 1, "reward_mean": 0.5})
@@ -174,16 +172,3 @@ def test_a_long_run_is_shown_while_short_ones_come_and_go(store, monkeypatch):
     feed_was_starved = not shown.get(long.run_id)
     feed.close()
     assert not feed_was_starved
-
-
-@pytest.mark.parametrize("first", ["three_steps", "two_then_stop"])
-def test_tensorboard_event_files_hold_the_curves(store, first):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    runs = specs("tensorboard", seeds=1)
-    run(store, runs, first)
-    run(store, runs)
-    folder = store.root / "tensorboard" / "tracked" / "dapo_clip_higher" / f"seed-0-{runs[0].run_id[:8]}"
-    events = EventAccumulator(str(folder))
-    events.Reload()
-    assert [(event.step, event.value) for event in events.Scalars("reward_mean")] == [(1, 0.5), (2, 0.5), (3, 0.5)]

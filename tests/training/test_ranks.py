@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -28,6 +31,7 @@ from harness.training.micro_batches import micro_batches, rank_batches
 from harness.training.step_data import StepData
 from harness.training.task import base_evaluations
 from harness.training.torchrun import RankFailed
+from harness.training.update import Updater
 
 EXACT = ("accuracy_mean", "kept_groups", "generated_tokens", "refill_rounds", "response_tokens_mean", "trained_tokens")
 CLOSE = ("loss", "gradient_norm", "ratio_max", "entropy_nats")
@@ -200,6 +204,19 @@ def test_rows_are_balanced_and_every_rank_makes_as_many_passes() -> None:
     assert seen == sorted(rows.tolist())
     empty = rank_batches(rows[:0], data, 16, Ranks(0, 3), pairs=False)
     assert empty == []
+
+
+def test_a_rank_sends_the_scores_of_its_share_alone() -> None:
+    data = of_lengths(torch.full((64,), 50), torch.arange(64), prompt=1)
+    sent: list[int] = []
+    updater = Mock(config=small_config(runtime__micro_batch_tokens=400), ranks=Mock(rank=0, world=2))
+    updater.ranks.gather = lambda value: sent.append(len(pickle.dumps(value))) or [value]
+    updater._passes = partial(Updater._passes, updater)
+    updater.objective.surrogate.pairs = False
+    policy = Mock(constant_weights=nullcontext, token_log_probs=lambda _, tokens, *__: (torch.ones(len(tokens)), None))
+    scores_N, _ = Updater.score(updater, policy, data)
+    assert int(scores_N.sum()) == 1600  # half of the tokens
+    assert sent[0] < 4 * len(data.tokens_N)
 
 
 def test_packed_batches_count_a_prompt_once_a_group_and_padded_ones_the_longest() -> None:

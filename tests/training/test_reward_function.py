@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import identity, run_id
 from harness.configuration.sections import RewardConfig
 from harness.reward.function import RewardFunction
+from harness.reward.shaping import Grader, Grades
+from harness.rollout.engine.native.sampler import NativeEngine
 from harness.rollout.noise import sample_seeds
+from harness.rollout.types import Completions
 from harness.training.grading import noisy_verdicts
 from harness.verify import MathVerifier, VerifierConfig
 
@@ -188,3 +192,38 @@ def test_a_random_reward_knows_nothing_of_the_answer() -> None:
     correct = torch.arange(200)[:, None].expand(200, 50) < 100
     random = RewardConfig(true_positive=0.5, false_positive=0.5)
     assert torch.equal(noisy_verdicts(correct, SEEDS, random), noisy_verdicts(~correct, SEEDS, random))
+
+
+def test_groups_are_graded_while_others_are_sampled(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as one has ended, with the numbers of grading all at the end."""
+    graded, sizes = threading.Event(), list[int]()
+    grade, generate = Grader.grade, NativeEngine.generate
+
+    def watched(self: Grader, *answers: Any, **more: Any) -> Grades:
+        sizes.append(len(answers[0]))
+        graded.set()
+        return grade(self, *answers, **more)
+
+    def overlapping(self: NativeEngine, *request: Any) -> Completions:
+        graded.clear()
+        made = generate(self, *request)
+        assert self.on_group is None or graded.wait(60)  # before anybody has the responses
+        return made
+
+    def alone(self: NativeEngine, *request: Any) -> Completions:
+        self.on_group = None
+        return generate(self, *request)
+
+    config = small_config(training__steps=2, algorithm__dead_groups__policy="refill")
+    monkeypatch.setattr(Grader, "grade", watched)
+    monkeypatch.setattr(NativeEngine, "generate", overlapping)
+    early = bench.trained(config)
+    assert set(sizes) == {4, 24}  # a group, an evaluation
+    sizes.clear()
+    monkeypatch.setattr(NativeEngine, "generate", alone)
+    late = bench.trained(config, "b")
+    assert set(sizes) == {32, 24}  # a round
+    one, other = (parts.run.steps().filter(regex="^(?!seconds)") for parts in (early, late))
+    assert one.equals(other)
+    weights = late.policy.state()
+    assert all(torch.equal(value, weights[name]) for name, value in early.policy.state().items())

@@ -8,7 +8,7 @@ any batch; with unequal ones prompts are padded on the left in the cache, and th
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
@@ -47,10 +47,11 @@ class NativeEngine(RolloutEngine):
     def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
         check_request(prompts, seeds_PG, params, self.positions)
-        parts = []
+        parts, first, on_group = list[Completions](), 0, self.on_group if seeds_PG.shape[1] <= self.rows else None
         with self.decoder.linear.constant_weights():
             for chunk, seeds in passes(prompts, seeds_PG, self.rows, params.watch):
-                parts.append(_Pass(self.decoder, chunk, seeds, params, self._memory).run())
+                parts.append(_Pass(self.decoder, chunk, seeds, params, self._memory, first, on_group).run())
+                first += len(chunk)
         self._memory.shrink()
         return Completions.concatenate(parts)
 
@@ -77,7 +78,7 @@ class _Memory:
 
 
 class _Pass:
-    """One decoding of some prompts' responses.
+    """One decoding of the responses to some prompts, those of the request from number `first` on.
 
     Letters: S rows that are computed; each holds a sequence of tokens, which one or more running responses share, or nothing of use.
     """
@@ -89,10 +90,13 @@ class _Pass:
         seeds_PG: np.ndarray,
         params: SamplingParams,
         memory: _Memory,
+        first: int,
+        on_group: Callable[[int, Completions], None] | None,
     ) -> None:
-        self.decoder, self.params = decoder, params
+        self.decoder, self.params, self.first, self.on_group = decoder, params, first, on_group
         shape, device = decoder.shape, decoder.embed.device
         self.count, self.samples = seeds_PG.shape
+        self.running_P = [self.samples] * self.count
         # A GPU rounds a row by how many there are, and has to be waited for to know which tokens are equal.
         self.copies = 1 if device.type == "cpu" else self.samples
         self.apart = self.copies == self.samples  # no two running responses share a row
@@ -119,12 +123,22 @@ class _Pass:
             tokens, stopped = buffers.choose(logits[rows], position, running)
             if bool(stopped.any()):
                 buffers.end(running[stopped], position)
+                self._tell(running[stopped])
                 running, rows, tokens = (part[~stopped] for part in (running, rows, tokens))
             if len(running) == 0 or position + 1 == cap:
                 break
             rows, tokens_S = self._part(rows, tokens, self.width + position)
             hidden_SE = self._decode(tokens_S, self.width + position)
-        return buffers.completions(self.count * self.samples)
+        self._tell(running)
+        return buffers.completions()
+
+    def _tell(self, ended: torch.Tensor) -> None:
+        """Hand over the groups of which these responses were the last to end."""
+        for group in () if self.on_group is None else (ended // self.samples).tolist():
+            self.running_P[group] -= 1
+            if not self.running_P[group] and self.on_group:
+                start, end = group * self.samples, (group + 1) * self.samples
+                self.on_group(self.first + group, self.buffers.completions(start, end))
 
     def _by_row(self, values_P: torch.Tensor) -> torch.Tensor:
         """What belongs to each prompt, for the rows before the first token; spare rows repeat the last prompt's."""

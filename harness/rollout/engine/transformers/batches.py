@@ -97,4 +97,4 @@ class TransformersEngine(RolloutEngine):
                 use_cache=True,
             )
             cache, logits = output.past_key_values, output.logits[:, -1]
-        return buffers.completions(seeds_PG.size)
+        return buffers.completions()
