@@ -124,7 +124,7 @@ def _gathered(bucket: Sequence[torch.Tensor], dtype: torch.dtype) -> Iterator[to
     sizes = [count * math.prod(tensor.shape[1:]) for count, tensor in zip(rows, bucket, strict=True)]
     flat = torch.zeros(sum(sizes), dtype=dtype, device=bucket[0].device)
     for part, tensor in zip(flat.split(sizes), bucket, strict=True):
-        local = tensor.to_local().reshape(-1)
+        local = tensor.to_local().reshape(-1)  # type: ignore[attr-defined]  # a DTensor
         part[: len(local)] = local
     everywhere = flat.new_empty(world, len(flat))
     dist.all_gather([*everywhere], flat)
