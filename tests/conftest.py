@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import functools
 import gc
 import importlib.util
+import io
 import os
+import pickle
 import re
 import shutil
 import tempfile
@@ -15,6 +18,7 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
+from omegaconf import OmegaConf
 from small_runs import TWO_HEADS, Bench, small_config
 from verbs import Said
 
@@ -30,26 +34,25 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile("repeatable")
 
-# The files of the longest tests, longest first: the two workers of `make test` take whole files in this order (`--dist loadfile`, so that
-# what a file sets up is set up once), and none begins a long one when the other is done.
+# The files of the longest tests, longest first: the workers of `make test` take whole files in this order (`--dist loadfile`, so that
+# what a file sets up is set up once), and none begins a long one when the others are done.
 LONG_FILES = (
     "slurm/test_slurm.py",
     "end_to_end/test_language_model.py",
-    "end_to_end/test_harness_run.py",
-    "end_to_end/test_tutorial.py",
-    "end_to_end/test_own_question.py",
-    "commands/test_crash_safety_end_to_end.py",
     "training/test_ranks.py",
     "backends/test_trl_ranks.py",
-    "packaging/test_launch.py",
     "experiment/test_shipped.py",
-    "end_to_end/test_notebook.py",
-    "commands/test_hostile_stores.py",
-    "commands/test_json.py",
     "execution/test_launchers.py",
+    "commands/test_hostile_stores.py",
+    "end_to_end/test_own_question.py",
+    "commands/test_crash_safety_end_to_end.py",
+    "end_to_end/test_tutorial.py",
+    "end_to_end/test_notebook.py",
+    "packaging/test_launch.py",
+    "end_to_end/test_harness_run.py",
+    "verify/test_verify_attacks.py",
     "backends/test_trl_run.py",
-    "backends/test_verl_environment.py",
-    "analysis/test_published_words.py",
+    "verify/test_verify_service.py",
 )
 
 
@@ -121,6 +124,26 @@ def _warmed_up_once(warmed: Path) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("harness.testbed.warm_up.prepare_testbed", prepare)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _neither_parsed_again_nor_flushed() -> Iterator[None]:
+    """Hydra parses every file of `conf/` for every composition, a quarter of its time; here each text is parsed once a process.
+
+    And what these processes write need not survive a power cut: tests of that have an `fsync` of their own.
+    """
+    load = OmegaConf.load
+
+    @functools.cache
+    def parsed(name: str, text: str) -> bytes:
+        stream = io.StringIO(text)
+        stream.name = name  # for the words of an error
+        return pickle.dumps(load(stream))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OmegaConf, "load", lambda file: pickle.loads(parsed(file.name, file.read())))
+        patch.setattr(os, "fsync", lambda descriptor: None)
         yield
 
 

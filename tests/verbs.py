@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -50,10 +50,25 @@ def harness(where: Path, *command: str, code: int = 0, site: Path | None = None)
 
 def harness_here(where: Path, *command: str) -> str:
     """Run a verb in that folder, in this process: libraries are loaded, and workers come from one fork server."""
+    with _here(where) as said:
+        assert main(list(command)) == 0, f"{command}\n{said.getvalue()[-3000:]}"
+    return said.getvalue()
+
+
+def python_here(where: Path, code: str, *arguments: str) -> str:
+    """Run the text of a program in that folder, in this process. Returns what it printed."""
+    with _here(where) as said, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["program", *arguments])
+        exec(compile(code, "program", "exec"), {"__name__": "__main__"})
+    return said.getvalue()
+
+
+@contextlib.contextmanager
+def _here(where: Path) -> Iterator[io.StringIO]:
     said = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         patch.chdir(where)
         patch.setenv("COLUMNS", "200")
+        patch.setenv("MPLBACKEND", "agg")
         patch.setattr(user_code, "FILES", {})  # a process of its own knows no other command's members
-        assert main(list(command)) == 0, f"{command}\n{said.getvalue()[-3000:]}"
-    return said.getvalue()
+        yield said

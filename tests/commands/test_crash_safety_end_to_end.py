@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from small_runs import SMALL
-from verbs import harness, harness_here
+from verbs import harness_here
 
 from harness.store import ResultStore, lease
 
@@ -32,8 +32,9 @@ def start(results: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def finish(results: Path, *arguments: str) -> str:
-    return harness(results, *arguments, f"runtime.results={results}")
+def finish(results: Path) -> None:
+    """The sweep to its end, in this process: those that are killed are commands of their own."""
+    harness_here(results, *SWEEP, f"runtime.results={results}")
 
 
 def tables(results: Path) -> dict[str, bytes]:
@@ -58,7 +59,7 @@ def workers(results: Path) -> list[int]:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory) -> Path:
     results = tmp_path_factory.mktemp("undisturbed")
-    finish(results, *SWEEP)
+    finish(results)
     return results
 
 
@@ -109,7 +110,7 @@ def test_random_kills_of_supervisor_and_workers_change_nothing(tmp_path, undistu
             manifest = store.run(run_id).manifest()
             if manifest["status"] == "finished":
                 done[run_id] = manifest["attempts"][-1]["ended_at"]
-    finish(tmp_path, *SWEEP)
+    finish(tmp_path)
     assert ResultStore(tmp_path).problems() == []
     assert samples(tmp_path) == samples(undisturbed)
     assert tables(tmp_path) == tables(undisturbed)

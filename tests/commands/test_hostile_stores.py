@@ -273,8 +273,9 @@ def test_no_verb_runs_sends_or_opens_what_a_store_names(
     shutil.copytree(place, here, symlinks=True)
     for name, names_of_ours in (("whole.tar.xz", False), ("few.tar.xz", True)):
         archive(here, name, names_of_ours=names_of_ours)
-    of_both_ways = [verb for verb in asked if cwd_on_path or verb in ("plan", "evaluate", "compare")]
-    commands = [[verb, *arguments] for verb in of_both_ways if verb in kinds(FAMILY) for arguments in asked[verb]]
+    if not cwd_on_path:  # the verbs that load members, once for each run
+        asked = {"plan": asked["plan"], "evaluate": asked["evaluate"][:6:2]}
+    commands = [[verb, *arguments] for verb in asked if verb in kinds(FAMILY) for arguments in asked[verb]]
     answers = ask(here, cwd_on_path, commands)
     assert faults(here, place / "markers", requests) == []
     assert not [each for each in answers if each[1] not in (0, 1, 2) or "Traceback" in each[2] or SECRET in each[2]]

@@ -28,12 +28,6 @@ def here(results: Path, *arguments: str) -> str:
     return verbs.harness_here(results, *arguments, f"runtime.results={results}")
 
 
-def with_base_policy(results: Path, other: Path) -> Path:
-    """Put another store's base policy into a new one: nothing is warmed up."""
-    shutil.copytree(other / "cache", results / "cache")
-    return results
-
-
 def answer(results: Path) -> dict[str, bytes]:
     """The deterministic tables of the ladder: everything but the cost table and the seconds of an answer."""
     folder = results / "experiments" / "dapo_ladder" / "tables"
@@ -63,7 +57,7 @@ def test_the_second_invocation_does_nothing_and_says_so(ladder: Path) -> None:
         return {path: path.stat().st_mtime_ns for path in (ladder / "runs").rglob("*") if path.is_file()}
 
     before, tables = written(), answer(ladder)
-    assert "all 12 runs were finished already; nothing to do" in harness(ladder, "run", "--no-answer", *LADDER)
+    assert "all 12 runs were finished already; nothing to do" in here(ladder, "run", "--no-answer", *LADDER)
     assert (written(), answer(ladder)) == (before, tables)
 
 
@@ -73,7 +67,7 @@ def test_hydras_multirun_shares_runs_with_the_experiment(ladder: Path) -> None:
 
 
 def test_sigterm_stops_after_a_step_and_the_run_resumes(ladder: Path, tmp_path: Path) -> None:
-    with_base_policy(tmp_path, ladder)
+    shutil.copytree(ladder / "cache", tmp_path / "cache")  # nothing is warmed up
     long = ["algorithm=grpo", "seed=5", "training.steps=400", *SMALL, f"runtime.results={tmp_path}"]
     process = subprocess.Popen([sys.executable, "-m", "harness", "run", *long], stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + PATIENCE

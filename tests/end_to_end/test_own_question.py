@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from verbs import ROOT, harness, harness_here, python
+from verbs import ROOT, harness_here, python_here
 
 PAGE = (ROOT / "docs" / "own_members.md").read_text()
 SMALL = (
@@ -26,20 +26,21 @@ STEP = re.compile(r"(?:^`([\w/.]+)`:\n\n)?^```(console|python|yaml)\n(.*?)^```$"
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """The folder in which the page was followed, and what each command and the Python said."""
-    where, said, ask = tmp_path_factory.mktemp("own"), [], harness_here
+    where, said, anew = tmp_path_factory.mktemp("own"), [], list[str]()
     for name, language, text in STEP.findall(PAGE):
         if name:
             (where / name).parent.mkdir(parents=True, exist_ok=True)
-            ask = harness if (where / name).exists() else ask  # a process composes once
+            # A process composes the same words once; other words, as of an edited file, it composes anew.
+            anew = ["runtime.threads=1"] if (where / name).exists() else anew
             (where / name).write_text(text)
         elif language == "python":
-            said.append(python(where, "-c", text))
+            said.append(python_here(where, text))
         else:
             for line in text.splitlines():
                 verb, *rest = shlex.split(line.removeprefix("$ harness "))
-                small = SMALL if verb in ("plan", "run") else ()
+                small = [*SMALL, *anew] if verb in ("plan", "run") else []
                 quick = ["--no-answer"] if verb == "run" and "experiment=groups" not in rest else []
-                said.append(ask(where, verb, *rest, *small, *quick))
+                said.append(harness_here(where, verb, *rest, *small, *quick))
     return where, said
 
 

@@ -7,7 +7,7 @@ import re
 import shlex
 
 import pytest
-from verbs import ROOT, harness_here, python
+from verbs import ROOT, harness_here, python_here
 
 from analysis import load
 from analysis.answer import answer_sentences
@@ -103,10 +103,10 @@ def test_another_question_and_the_multirun_find_the_same_runs(folder):
 def test_the_python_of_the_page_and_the_example_run(folder):
     path, _ = folder
     (block,) = blocks("python")
-    said = python(path, "-c", block)
+    said = python_here(path, block)
     assert re.match(r"[+-]\d+\.\d\d tokens \[[+-]\d+\.\d\d, [+-]\d+\.\d\d\], ", said)
     assert (path / "figures" / "lengths.png").exists()
-    said = python(path, str(ROOT / "examples" / "lengths.py"), "results", "lengths")
+    said = python_here(path, (ROOT / "examples" / "lengths.py").read_text(), "results", "lengths")
     assert "dr_grpo - grpo, length_wrong: " in said
     assert (path / "figures" / "lengths-lengths.png").exists()
 

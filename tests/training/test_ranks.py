@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
+from forked_ranks import ForkedRanks
 from safetensors.torch import load_file
 from small_runs import claimed, small_config
 
@@ -27,6 +28,7 @@ from harness.configuration.schema import RunConfig
 from harness.model.ranks import Ranks, balance_items, objects_group, open_group
 from harness.rollout.types import Completions
 from harness.store import RunDir
+from harness.training import torchrun
 from harness.training.micro_batches import micro_batches, rank_batches
 from harness.training.step_data import StepData
 from harness.training.task import base_evaluations
@@ -57,9 +59,15 @@ def train(config: RunConfig, run: RunDir, stop: Callable[[], bool] = lambda: Fal
     try:
         return builtin.train(config, run, stop, int(run.new_attempt().name))
     except RankFailed as error:
-        if "SIGSEGV" not in str(error):
+        if "SIGSEGV" not in str(error) and "code -11" not in str(error):
             raise
         return builtin.train(config, run, stop, int(run.new_attempt().name))
+
+
+@pytest.fixture
+def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks without torchrun: its launcher, and libraries loaded by every rank, are shown by the first test alone."""
+    monkeypatch.setattr(torchrun, "Child", ForkedRanks)
 
 
 @pytest.fixture
@@ -114,6 +122,7 @@ def test_two_ranks_train_what_one_rank_trains(config: RunConfig, tmp_path: Path)
     assert samples[0][columns].equals(samples[1][columns])
 
 
+@pytest.mark.usefixtures("_forked")
 def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig, tmp_path: Path) -> None:
     """Clip-Cov chooses among all tokens of an update, wherever they were scored."""
     clip_cov = member("harness.objective.surrogate", "clip_cov").Config
@@ -125,6 +134,7 @@ def test_two_ranks_choose_the_same_tokens_by_their_covariance(config: RunConfig,
     assert first["selected_fraction"].tolist() == second["selected_fraction"].tolist()
 
 
+@pytest.mark.usefixtures("_forked")
 def test_two_ranks_centre_the_score_as_one_rank_does(config: RunConfig, tmp_path: Path) -> None:
     config.algorithm.surrogate = member("harness.objective.surrogate", "score_centering").Config(head=6)
     config.training.steps = config.training.evaluate_every = 2
@@ -132,6 +142,7 @@ def test_two_ranks_centre_the_score_as_one_rank_does(config: RunConfig, tmp_path
     assert alone.steps()["gradient_norm"].max() > 0
 
 
+@pytest.mark.usefixtures("_forked")
 @pytest.mark.parametrize(("first", "then"), [(2, 1), (1, 2), (1, 1)])
 def test_a_stopped_run_resumes_on_another_number_of_ranks(
     config: RunConfig, tmp_path: Path, first: int, then: int
@@ -154,6 +165,7 @@ def test_a_stopped_run_resumes_on_another_number_of_ranks(
     assert parted.steps()["step"].tolist() == [1, 2, 3, 4]
 
 
+@pytest.mark.usefixtures("_forked")
 def test_a_failing_rank_ends_the_run_with_its_own_words(config: RunConfig, tmp_path: Path, base_policy: Path) -> None:
     shutil.copytree(base_policy, tmp_path / "torn")
     (tmp_path / "torn" / "model.safetensors").unlink()
