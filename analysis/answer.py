@@ -31,7 +31,7 @@ from analysis.tables.words import (
     survey_text,
     untrained_notes,
 )
-from harness.configuration.numbers import format_count
+from harness.configuration.numbers import format_amount, format_count
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
 from harness.experiment.as_declared import declarations, declared_line
 from harness.experiment.plan import Plan
@@ -270,7 +270,9 @@ def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[L
         counts = " and those of the ".join(map(count_word, families))
         sentences.append(f"The intervals of the {counts} comparisons hold together at 95 %.")
     if margin is not None and not any("the margin" in note for note in declared_notes(results.experiment)):
-        sentences.append(f"A difference within {margin:g} {results.metric.unit} was declared not to matter.")
+        sentences.append(
+            f"A difference within {format_amount(margin, results.metric.unit)} was declared not to matter."
+        )
     return [*sentences, *_dependences(results)]
 
 

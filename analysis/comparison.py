@@ -4,7 +4,9 @@ from matplotlib.figure import Figure
 
 from analysis.effects import REFERENCE, Effect
 from analysis.figures.effects import forest_figure
+from analysis.headline import capital
 from analysis.tables.table import Cell, Column, Table
+from harness.configuration.numbers import format_amount, format_count
 from harness.evaluation.metrics.names import POINTS, metric
 from harness.evaluation.paired import Comparison
 
@@ -28,10 +30,12 @@ def comparison_table(comparison: Comparison) -> Table:
         first, other = (scale * float(comparison.scores[side][name].mean()) for side in (reference, effect.arm))
         values: dict[str, Cell] = {"first": first, "other": other, "difference": effect.shown_estimate}
         rows.append({"metric": effect.metric.header, "side": effect.arm, **values})
-    heads = {"metric": "metric", "first": reference, "side": "compared with it", "other": "its value"}
+    several = len(comparison.differences) > 1
+    heads = {"metric": "metric", **({"side": "other side"} if several else {}), "first": "first", "other": "other"}
     columns = [*(Column(key, head) for key, head in heads.items())]
     columns.append(Column("difference", "difference", signed=True, words=True))
-    title = f"Against {reference}, {len(comparison.problems)} problems"
+    others = "" if several else f"{rows[0]['side']} "
+    title = capital(f"{others}against {reference}, {format_count(len(comparison.problems), 'problem')}")
     return Table("comparison", title, columns, rows, notes_of(comparison))
 
 
@@ -43,7 +47,7 @@ def notes_of(comparison: Comparison) -> list[str]:
     unit = "Student's t over the differences of problems, each the mean of its samples (arXiv:2411.00640)"
     unit += f", Tango's score interval where a problem is right or wrong as a whole ({', '.join(whole)})" * bool(whole)
     margin = next(iter(estimates.values())).margin
-    given = [] if margin is None else [f"Words: with the margin given, {100 * margin:g} points."]
+    given = [] if margin is None else [f"Verdicts: with the margin given, {format_amount(100 * margin, POINTS)}."]
     notes = [f"Intervals: 95 %, {unit}; of each metric on its own{family}.", *given, _RETRAINING]
     return [*notes, *(f"{line}." for line in comparison.notes)]
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.line import Line
+from harness.configuration.numbers import format_amount
 from harness.evaluation.metrics.names import HIGHER, LOWER, Metric
 from harness.statistics.intervals import Verdict
 
@@ -135,7 +136,7 @@ def _joined(texts: Sequence[str]) -> str:
 def _no_difference(rows: Sequence[Line], wording: Wording, either: str, tested: str) -> list[str]:
     count, noun, first = len(rows), wording.noun, rows[0]
     same = sum(row.estimate.verdict is Verdict.EQUIVALENT for row in rows)
-    margin = f"within {first.margin} {first.metric.unit}".rstrip()
+    margin = f"within {format_amount(float(first.margin), first.metric.unit)}"
     if all(row.estimate.seeds < 2 for row in rows):
         return [f"one seed cannot show what {'this' if count == 1 else 'any'} {noun} does: at least two are needed"]
     if count == 1:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shutil
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +27,7 @@ from analysis.tables.judged import judged_tables
 from analysis.tables.table import Table, numbers_text, renderings, write_texts
 from analysis.tables.words import seeds_text
 from analysis.terminal import answer_text
+from harness.configuration.numbers import format_amount
 from harness.evaluation.metrics.names import HIGHER, LOWER
 from harness.statistics.intervals import Paired, judge_one, survey_text
 from harness.store.foreign_text import csv_text
@@ -103,7 +106,7 @@ class Judgement(JudgedScores):
             f"Intervals: 95 %, Student's t over training seeds, {test}; {seeds_text([line.estimate.seeds for line in lines])}."
         ]
         if self.margin is not None:
-            sentences.append(f"Words: with the margin given, {self.margin:g} {self.metric.unit}".rstrip() + ".")
+            sentences.append(f"Verdicts: with the margin given, {format_amount(self.margin, self.metric.unit)}.")
         if (size := len(self.primary)) > 1:
             alone = sum(judge_one(difference).resolved for difference in self.differences.values())
             together = sum(effect.estimate.resolved for effect in self.primary)
@@ -149,9 +152,10 @@ class Judgement(JudgedScores):
         ]
         return document(self.name, "", sections, {}, ())
 
-    def text(self, width: int = 160) -> str:
-        """The answer as a terminal shows it, and how the table was read."""
-        return "\n".join([answer_text(self.answer, width), *self.notes])
+    def text(self) -> str:
+        """The answer as this terminal shows it, and how the table was read."""
+        width = shutil.get_terminal_size((160, 24)).columns
+        return "\n".join([answer_text(self.answer, width), *(textwrap.fill(note, width) for note in self.notes)])
 
     def write(self, folder: Path, *, formats: Sequence[str] = ("pdf",), columns: Sequence[str] = ()) -> list[Path]:
         """Write tables, figure, numbers, frames, answer and page; returns their paths. `columns` are those of LaTeX tables.

@@ -1,6 +1,7 @@
 """One comparison as answers say it: its name, its difference as text, and what its arms differ in touched."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from analysis.engagement import Engagement, Untested
@@ -74,3 +75,25 @@ class Line:
     def margin(self) -> str:
         """The margin as shown; 0 where there is none."""
         return f"{self.metric.scale * (self.estimate.margin or 0.0):g}"
+
+
+def interval_limits(estimates: Sequence[Estimate]) -> tuple[float, float]:
+    """The ends of an axis for these intervals: those of two replicates do not set it, and end in arrows where they leave it."""
+    estimates = [each for each in estimates if not math.isnan(each.value)]
+    # Student's quantile is 12.7 at one degree of freedom, 4.3 at two. An estimate that tells no degrees counts.
+    ends = [end for each in estimates if not each.degrees < 2 for end in (each.low, each.high) if not math.isnan(end)]
+    if not ends:
+        ends = [end for each in estimates for end in (2 * each.value, -each.value)]
+    ends += [0.0, *(each.value for each in estimates)]
+    ends += [end for each in estimates if each.margin is not None for end in (-1.2 * each.margin, 1.2 * each.margin)]
+    low, high = min(ends), max(ends)
+    pad = 0.05 * (high - low) if high - low > 1e-9 else 1.0  # what float rounding leaves of equal arms is no scale
+    return low - pad, high + pad
+
+
+def axis_ticks(limits: tuple[float, float], margin: float) -> list[tuple[float, str]]:
+    """Values of such an axis with their texts, what matters most first: zero, the margin, and near the ends."""
+    ends = (float(f"{0.85 * end:.1g}") for end in limits)
+    values = dict.fromkeys(value for value in (0.0, margin, -margin, *ends) if limits[0] <= value <= limits[1])
+    # All the digits it has: a margin of entropy is 0.02.
+    return [(v, f"{v:+,.10g}".replace("-", "−").replace(",", "\u2009") if v else "0") for v in values]

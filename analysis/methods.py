@@ -18,7 +18,7 @@ from analysis.tables.spending import equal_what
 from analysis.tables.table import latex_escape
 from analysis.tables.words import declared_notes, interval_notes, metric_name, power_notes, samples, seeds_text
 from harness.configuration.identity import flatten
-from harness.configuration.numbers import format_count
+from harness.configuration.numbers import format_amount, format_count
 from harness.evaluation.stored import problem_texts
 from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore, StoreError
@@ -88,8 +88,7 @@ class Methods:
         experiment = self.results.experiment
         notes = " ".join(f"{note.removesuffix('.')}." for note in (*experiment.plan.notes, *experiment.notes))
         texts = [
-            self._policy(),
-            self._task(),
+            *self.setting,
             *self._runs(),
             self._protocol(),
             self._grading(),
@@ -98,6 +97,11 @@ class Methods:
             notes,
         ]
         return [text for text in texts if text]
+
+    @property
+    def setting(self) -> list[str]:
+        """What is trained, and on what."""
+        return [self._policy(), self._task()]
 
     def _policy(self) -> str:
         path, settings = self.shared_value("model.path"), self.configurations.values()
@@ -178,7 +182,9 @@ class Methods:
         columns = effects or [[*view.declared.values()] for view in views]
         yield from interval_notes(self.results, columns, "a kind of effects" if effects else "the declared differences")
         margin_views = [view for view in views if view.shown_margin is not None]
-        sizes = ", ".join(f"{view.shown_margin:g} {view.metric.unit} of {metric_name(view)}" for view in margin_views)
+        sizes = ", ".join(
+            f"{format_amount(view.shown_margin, view.metric.unit)} of {metric_name(view)}" for view in margin_views
+        )
         verdict = f"equivalent if all of it lies within the margin ({sizes}), else not resolved"
         no_margin = "No margin of equivalence was declared, so nothing is called equivalent."
         yield f"A difference whose interval contains zero is {verdict}." if margin_views else no_margin

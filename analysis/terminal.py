@@ -1,8 +1,11 @@
 """The answer on a terminal: first the sentences, then a table that fits, its verdicts whole and in their colours."""
 
+import math
 import re
 import shutil
 import textwrap
+from collections.abc import Sequence
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import JustifyMethod
@@ -11,13 +14,16 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from analysis.answer import Answer, answers, warnings_of
-from analysis.colours import VERDICTS
+from analysis.colours import VERDICTS, is_hollow, look_of
+from analysis.headline import shorten
+from analysis.line import Line, axis_ticks, interval_limits
 from analysis.results import Results
 from analysis.tables.table import drawn_text, to_terminal
 
 _WITH_INTERVAL, _WITH_TOUCHED = 76, 110  # columns of a terminal that have room for one more column
 _LEAST = 40
 _MISSING = 3  # runs that are named
+_FOREST, _NAME, _ROWS = 56, 22, 30  # cells of its axis and of a name; rows beyond which it is the page's
 
 
 def terminal_text(results: Results, *, so_far: bool = False, width: int | None = None) -> str:
@@ -39,6 +45,7 @@ def answer_text(answer: Answer, width: int) -> str:
         _wrap(" ".join(answer.headline), width),
         _wrap(" ".join(answer.small), width),
         *(f"\n{_wrap(caveat, width, '! ')}" for caveat in answer.caveats),
+        _forest([line for line in answer.lines if line.known], width),
         f"\n{_draw_table(answer, width)}" if answer.lines else "",
         _wrap(answer.foot, width),
         f"\n{to_terminal(answer.spent, width)}" if answer.spent else "",
@@ -64,8 +71,40 @@ def _draw_table(answer: Answer, width: int) -> str:
     return drawn_text(table, width=width)
 
 
+def _forest(lines: Sequence[Line], width: int) -> str:
+    """The intervals as glyphs, one line a comparison on one axis with zero and margin; empty for too many."""
+    if not 0 < len(lines) <= _ROWS:
+        return ""
+    estimates = [line.estimate.rescale(line.metric.scale) for line in lines]
+    (low, high), margin = interval_limits(estimates), estimates[0].margin or 0.0
+    names = [shorten(line.name, _NAME) for line in lines]
+    indent = max(map(len, names)) + 2
+    cells = min(width - indent, _FOREST)
+
+    def place(value: float) -> int:
+        return round((min(max(value, low), high) - low) / (high - low) * (cells - 1))
+
+    rows, axis = [], [" "] * cells
+    for name, estimate in zip(names, estimates, strict=True):
+        row = [" "] * cells
+        row[place(-margin)] = row[place(margin)] = "┊"
+        row[place(0)] = "│"
+        if not math.isnan(estimate.low):
+            first, last = place(estimate.low), place(estimate.high)
+            row[first : last + 1] = ["┼" if cell == "│" else "─" for cell in row[first : last + 1]]
+            row[first], row[last] = "←" if estimate.low < low else "├", "→" if estimate.high > high else "┤"
+        row[place(estimate.value)] = look_of(estimate.verdict).glyphs[is_hollow(estimate.verdict)]
+        rows.append(f"{name:<{indent}}{''.join(row)}".rstrip())
+    for value, text in axis_ticks((low, high), margin):
+        start = min(max(0, place(value) - len(text) // 2), cells - len(text))
+        if not "".join(axis[max(0, start - 1) : start + len(text) + 1]).strip():
+            axis[start : start + len(text)] = text
+    return "\n".join(["", *rows, f"{lines[0].metric.unit[: indent - 2]:<{indent}}{''.join(axis)}".rstrip()])
+
+
 def _wrap(text: str, width: int, mark: str = "") -> str:
-    return textwrap.fill(text, width, initial_indent=mark, subsequent_indent=" " * len(mark), break_long_words=False)
+    layout: dict[str, Any] = {"initial_indent": mark, "subsequent_indent": " " * len(mark), "break_long_words": False}
+    return textwrap.fill(text.replace(" %", "\u00a0%"), width, **layout).replace("\u00a0", " ")  # no "%" begins a line
 
 
 _VERDICT = re.compile(rf"  ({'|'.join(VERDICTS)})\S*( \S+){{0,5}}$", re.MULTILINE)
@@ -79,5 +118,7 @@ def colour_answer(text: str) -> Text:
     answer.stylize("bold", len(title), end)
     for match in _VERDICT.finditer(text):
         answer.stylize(f"bold {VERDICTS[match[1]].terminal}", match.start() + 2, match.end())
+    for look in VERDICTS.values():
+        answer.highlight_regex(rf"\S*[{look.glyphs}]\S*", look.terminal)
     answer.highlight_regex(r"(?m)^! .*$", "yellow")
     return answer

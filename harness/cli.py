@@ -62,7 +62,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     verb, *items = arguments
     module = member(FAMILY, verb)
     layout = argparse.RawDescriptionHelpFormatter
-    parser = _Parser(prog=f"harness {verb}", description=(module.__doc__ or "").strip(), formatter_class=layout)
+    parser = _Parser(prog=f"harness {verb}", description=_fitting(module.__doc__ or ""), formatter_class=layout)
     hydra = getattr(module, "HYDRA", False)
     for names, settings in {} if hydra else module.ARGUMENTS.items():
         parser.add_argument(*names.split(), **settings)
@@ -132,6 +132,31 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.REFUSED, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+
+def _fitting(text: str) -> str:
+    """A verb's text at the terminal's width: paragraphs filled; what a command does stands below it where one line is too long."""
+    width, parts = shutil.get_terminal_size((80, 24)).columns, []
+    for part in text.strip().split("\n\n"):
+        lines = part.splitlines()
+        if not part.startswith("harness "):
+            lines = [textwrap.fill(part, width)]
+        elif max(map(len, lines)) > width:
+            lines = [
+                textwrap.fill(
+                    piece.strip(),
+                    width,
+                    initial_indent=" " * indent,
+                    subsequent_indent="    ",
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+                for command, _, told in (line.partition("  ") for line in lines)
+                for indent, piece in ((0, command), (4, told))
+                if piece
+            ]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
 
 
 def _first_line(verb: str) -> str:

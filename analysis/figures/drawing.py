@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 import textwrap
 import warnings
@@ -31,7 +30,7 @@ from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import Floats, total_at
 from harness.experiment.plan import Plan
-from harness.statistics.intervals import Estimate, replicate_of, t_band
+from harness.statistics.intervals import replicate_of, t_band
 from harness.store.atomic import write_file
 from harness.store.foreign_text import visible
 
@@ -84,20 +83,6 @@ def draw_whiskers(axes: Any, x: Floats, low: Floats, high: Floats, colour: str) 
     """Draw upright lines from low to high, as light as a band."""
     if len(x):
         axes.vlines(x, low, high, color=colour, alpha=WHISKER_ALPHA, linewidth=1)
-
-
-def interval_limits(estimates: Sequence[Estimate]) -> tuple[float, float]:
-    """The ends of an axis for these intervals: those of two replicates do not set it, and end in arrows where they leave it."""
-    estimates = [each for each in estimates if not math.isnan(each.value)]
-    # Student's quantile is 12.7 at one degree of freedom, 4.3 at two. An estimate that tells no degrees counts.
-    ends = [end for each in estimates if not each.degrees < 2 for end in (each.low, each.high) if not math.isnan(end)]
-    if not ends:
-        ends = [end for each in estimates for end in (2 * each.value, -each.value)]
-    ends += [0.0, *(each.value for each in estimates)]
-    ends += [end for each in estimates if each.margin is not None for end in (-1.2 * each.margin, 1.2 * each.margin)]
-    low, high = min(ends), max(ends)
-    pad = 0.05 * (high - low) or 1.0
-    return low - pad, high + pad
 
 
 def label_rows(axes: Any, labels: Sequence[str], numbers: Sequence[str]) -> None:
@@ -297,13 +282,13 @@ def combine(
 
 
 # Inches of a column; where the text has one column, of half of it.
-VENUES = {"icml": 3.25, "acl": 3.03, "neurips": 2.67, "iclr": 2.67}
+VENUES = {"icml": 3.25, "acl": 3.03, "neurips": 2.648, "iclr": 2.648}
 STYLES = ("paper", "screen", *VENUES)
 FORMATS = ("pdf", "svg", "png")
 WRITTEN_FORMATS = ("pdf", "png")  # by a report, unless others are asked for
 
-# Okabe-Ito without its yellow (too light on white) and with two darker shades; neighbours differ in lightness as well as hue.
-PALETTE = ("#000000", "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#7F3C8D", "#8C6D31")
+# None is near a verdict's blue, vermilion, green or grey (`analysis.colours`). Neighbours differ in lightness, line and marker.
+PALETTE = ("#000000", "#B8860B", "#6A2C91", "#D45A9F", "#7A5C00", "#A98AD6", "#8E1B4B")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 SEED_ALPHA, BAND_ALPHA, WHISKER_ALPHA = 0.28, 0.16, 0.6
@@ -315,7 +300,7 @@ _UNDATED: dict[str, Any] = {
     "svg": dict.fromkeys(("Date", "Creator")),
     "png": {"Software": None},
 }
-WIDE = 505 / 245  # a page of a two-column paper is 505 TeX points wide, a column 245
+WIDE = 6.75 / 3.25  # inches of a page and a column of a two-column paper
 
 
 @dataclass(frozen=True)
@@ -332,12 +317,9 @@ class Appearance:
 
 
 def appearances(names: Sequence[str]) -> dict[str, Appearance]:
-    """Give each arm its appearance, in the order of the plan; lines change where the palette starts again."""
-    size = len(PALETTE)
-    return {
-        name: Appearance(PALETTE[i % size], LINES[i // size % len(LINES)], MARKERS[(i + i // size) % len(MARKERS)])
-        for i, name in enumerate(names)
-    }
+    """Give each arm its appearance, in the order of the plan: a colour, a line and a marker that its neighbours have not."""
+    lists: tuple[Sequence[Any], ...] = (PALETTE, LINES, MARKERS)
+    return {name: Appearance(*(each[i % len(each)] for each in lists)) for i, name in enumerate(names)}
 
 
 @contextmanager

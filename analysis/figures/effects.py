@@ -15,6 +15,7 @@ from analysis.designs import grid_of, key_label, near_best, setting_label
 from analysis.effects import REFERENCE as REFERENCE_KIND
 from analysis.effects import Effect, declared_effects
 from analysis.figures import drawing
+from analysis.line import interval_limits
 from analysis.results import Results
 from analysis.tables.spending import equal_what
 from analysis.tables.table import cell_text
@@ -66,7 +67,7 @@ def draw_verdicts(
     axes: Any, estimates: Mapping[float, Estimate], limits: tuple[float, float] | None = None, alpha: float = 1.0
 ) -> None:
     """Draw estimates by their rows in the look of the verdict; arrows where an interval leaves the axis."""
-    low, high = limits or drawing.interval_limits([*estimates.values()])
+    low, high = limits or interval_limits([*estimates.values()])
     axes.set_xlim(low, high)
     for row, estimate in estimates.items():
         look = look_of(estimate.verdict)
@@ -116,7 +117,7 @@ def grid_figure(results: Results) -> Figure | None:
         best, near = nearest
         y, x = places[best]
         axes.add_patch(
-            Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor=VERDICTS["lower"].colour, linewidth=1.8)
+            Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor=drawing.PALETTE[3], linewidth=1.8)
         )
         axes.set_title(
             f"frame: best; {len(near)} of {np.isfinite(values).sum() - 1} not told apart from it\n"

@@ -45,6 +45,7 @@
     };
   };
   const { arms, charts } = readCharts();
+  document.querySelectorAll("[data-arm]").forEach((place) => place.replaceWith(key(arms[+place.dataset.arm])));
   const plot = byId("chart-plot"), quantity = byId("chart-quantity"), against = byId("chart-axis");
   const box = { left: 62, right: 745, top: 12, bottom: 350 };
   const shown = arms.map(() => true);
@@ -177,13 +178,14 @@
     lines.forEach(({ i }) => head.append(make("th", arms[i].label, { scope: "col" })));
     const top = make("thead"), body = make("tbody");
     top.append(head);
-    const longest = lines.reduce((a, b) => (b.line.x.length > a.line.x.length ? b : a)).line.x;
-    const stride = Math.max(1, Math.floor(longest.length / 12));
-    longest.forEach((v, k) => {
-      if (k % stride && k !== longest.length - 1) return;
+    // Where an arm was not measured its cell is empty.
+    const places = [...new Set(lines.flatMap(({ line }) => line.x))].sort((a, b) => a - b);
+    const stride = Math.max(1, Math.floor(places.length / 30));
+    places.forEach((v, k) => {
+      if (k % stride && k !== places.length - 1) return;
       const row = make("tr");
       row.append(make("th", short(v), { scope: "row" }));
-      for (const { line } of lines) row.append(make("td", short(line.mean[nearest(axis, line, toX(axis, v))])));
+      for (const { line } of lines) row.append(make("td", line.x.includes(v) ? short(line.mean[line.x.indexOf(v)]) : ""));
       body.append(row);
     });
     rows.append(top, body);
@@ -312,11 +314,11 @@
       const card = make("section", null, { class: "sample-arm" });
       const share = problem.rates[i] === null ? "no finished run" : `${(100 * problem.rates[i]).toFixed(0)} % right`;
       const step = browser.so_far[i]; // of a run that has not finished
-      card.append(make("h3", `${arm.label}: ${share}${step === null ? "" : ` so far, at step ${step}`}`));
+      const head = make("h3");
+      head.append(key(arm), `${arm.label}: ${share}${step === null ? "" : ` so far, at step ${step}`}`);
+      card.append(head);
       problem.samples[i].forEach((sample) => {
-        const mark = make("div", sample.right ? "✓ right" : `✗ ${sample.verdict}`, {
-          class: sample.right ? "right-mark" : "wrong-mark",
-        });
+        const mark = make("div", sample.right ? "✓ right" : `✗ ${sample.verdict}`, { class: sample.right ? "right-mark" : "" });
         const cut = sample.truncated ? ", cut by the cap" : "";
         mark.append(make("small", ` ${sample.tokens} tokens${cut}, answer ${sample.answer ?? "none"}`));
         card.append(mark, make("pre", sample.text, { tabindex: "0" }));

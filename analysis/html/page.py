@@ -22,10 +22,11 @@ from analysis.answer import Answer, answers, warnings_of
 from analysis.colours import VERDICTS, is_hollow, kind_of
 from analysis.figures import drawing
 from analysis.figures.curves import FIGURES
-from analysis.figures.drawing import Panel, interval_limits
+from analysis.figures.drawing import Panel
 from analysis.frames import Frames
 from analysis.headline import capital
-from analysis.line import Line
+from analysis.line import Line, axis_ticks, interval_limits
+from analysis.methods import Methods
 from analysis.results import Results
 from analysis.samples import records
 from analysis.tables.experiment import all_tables
@@ -92,7 +93,7 @@ def render_page(
     checks = [check if isinstance(check, str) else json.dumps(check) for check in plan_checks]
     sections = [
         *([progress] if progress else []),
-        Section("answer", "Answer", _answer(results, so_far=so_far)),
+        Section("answer", "Answer", _answer(results, so_far=so_far) + _setting(Methods(results, store))),
         Section("chart", "Curves", render("chart.html", replicates=plan.replicate_name)),
         Section("samples", "Samples", _asset("samples.html")),
         Section("tables", "Further tables", "".join(map(table_html, rest)), folded=True),
@@ -125,7 +126,7 @@ def document(
         data={key: _json(value) for key, value in data.items()},
         scripts=list(map(_asset, scripts)),
     )  # fmt: skip
-    return visible(str(text))
+    return visible(re.sub(r"(?<=\d) %", "\u00a0%", text))
 
 
 @cache
@@ -173,14 +174,14 @@ _TICKS_APART = 34  # for the text of two ticks
 _TALL = 16  # rows beyond which a table that stands open scrolls down in its box
 
 
-def answer_html(answer: Answer) -> Markup:
-    """One answer as the first screen of a page: a table whose rows draw their intervals."""
+def answer_html(answer: Answer, arms: Sequence[str] = ()) -> Markup:
+    """One answer as the first screen of a page: a table whose rows draw their intervals, keyed as the curves of these arms."""
     lines = answer.lines
     estimates = [line.estimate.rescale(line.metric.scale) for line in lines]
     limits = interval_limits(estimates)
     rows = [_forest_row(*each, limits) for each in zip(lines, estimates, strict=True)]
     ticks, zero = _ticks(limits, estimates), _place(0, limits)
-    places = {"rows": rows, "ticks": ticks, "zero": zero, "width": _WIDTH, "most": _TALL}
+    places = {"rows": rows, "ticks": ticks, "zero": zero, "width": _WIDTH, "most": _TALL, "arms": arms}
     touched, interval = any(line.touched for line in lines), interval_name(estimates)
     spent = "" if answer.spent is None else table_html(answer.spent, fold_notes=True)
     return render("answer.html", answer=answer, touched=touched, interval=interval, spent=spent, **places)
@@ -196,6 +197,7 @@ def _forest_row(line: Line, estimate: Estimate, limits: tuple[float, float]) -> 
     margin, ends = (-(estimate.margin or 0.0), estimate.margin or 0.0), (estimate.low, estimate.high)
     row: dict[str, Any] = {"line": line, "about": f"{line.points} {line.interval and f'({line.interval})'}".strip()}
     row["kind"] = kind_of(line.estimate.verdict) if line.known else "not"
+    row["path"] = VERDICTS[row["kind"]].path
     row |= {"hollow": is_hollow(estimate.verdict), "value": _place(estimate.value, limits) if line.known else None}
     row["margin"] = [] if estimate.margin is None else [_place(end, limits) for end in margin]
     row["ends"] = [] if math.isnan(estimate.low) else [_place(end, limits) for end in ends]
@@ -205,30 +207,33 @@ def _forest_row(line: Line, estimate: Estimate, limits: tuple[float, float]) -> 
 
 
 def _ticks(limits: tuple[float, float], estimates: Sequence[Estimate]) -> list[tuple[float, str]]:
-    """Places and texts of the values at zero, at the margin where there is room, and at the ends of the axis."""
-    margin = estimates[0].margin or 0.0 if estimates else 0.0
+    """Places and texts of the values of the axis for which there is room."""
     ticks: list[tuple[float, str]] = []
-    for value in [0.0, margin, -margin, *(0.85 * end for end in limits)]:
-        tick = float(f"{value:.1g}") if abs(value) != margin else value
-        x = _place(tick, limits)
-        if limits[0] <= tick <= limits[1] and all(abs(x - other) > _TICKS_APART for other, _ in ticks):
-            # All the digits it has: a margin of entropy is 0.02.
-            text = f"{tick:+,.10g}".replace("-", "−").replace(",", "\u2009") if tick else "0"
-            ticks.append((x, text))
+    for value, text in axis_ticks(limits, estimates[0].margin or 0.0 if estimates else 0.0):
+        x = _place(value, limits)
+        ticks += [(x, text)] * all(abs(x - other) > _TICKS_APART for other, _ in ticks)
     return ticks
 
 
 def _answer(results: Results, *, so_far: bool) -> str:
     """The answer in the first metric; in further ones it unfolds, and so do what is missing."""
     first, *others = answers(results, so_far=so_far)
-    parts: list[str] = [answer_html(first)]
+    arms = [arm.name for arm in results.experiment.plan.arms]
+    parts: list[str] = [answer_html(first, arms)]
     parts += [
-        f"<details><summary>{escape(' '.join(one.headline))}</summary>{answer_html(one)}</details>" for one in others
+        f"<details><summary>{escape(' '.join(one.headline))}</summary>{answer_html(one, arms)}</details>"
+        for one in others
     ]
     parts.append(list_html(warnings_of(results), _WARNINGS, "Warnings", "warning"))
     if len(results.experiment.finished_runs):
         parts.append(list_html((*results.experiment.notes, *results.notes), _WARNINGS, "What has not run", "warning"))
     return "".join(parts)
+
+
+def _setting(methods: Methods) -> str:
+    """What was trained on what, with a problem and its answer."""
+    text = " ".join(filter(None, methods.setting))
+    return f'<p class="small">{escape(text)}</p>' * bool(text)
 
 
 def _own_title(title: str, experiment: str) -> str:

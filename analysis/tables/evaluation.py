@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis.tables.table import Cell, Column, Table
+from harness.configuration.numbers import format_count
 from harness.evaluation.metrics.names import default_ks
 from harness.statistics.intervals import Estimate
 
@@ -34,7 +35,11 @@ def evaluation_table(cells: Sequence[Mapping[str, Any]]) -> Table:
     ]
     notes = [f"Intervals: {cells[0]['intervals']['method']}."]
     notes += [f"{lost} samples were lost; Pass@k and Maj@k count them as wrong."] if lost else []
-    title = f"{cells[0]['n_problems']} problems" if len({cell["n_problems"] for cell in cells}) == 1 else "Evaluation"
+    title = (
+        format_count(cells[0]["n_problems"], "problem")
+        if len({cell["n_problems"] for cell in cells}) == 1
+        else "Evaluation"
+    )
     return Table("evaluation", title, columns, [_row(cell) for cell in cells], notes)
 
 

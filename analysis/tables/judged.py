@@ -6,6 +6,7 @@ from analysis.judged_scores import JudgedScores
 from analysis.score_table import ABOVE
 from analysis.tables.table import Cell, Column, Table
 from analysis.tables.words import difference_column
+from harness.configuration.numbers import format_amount
 
 _MOST_COLUMNS = 6  # benchmarks that the main table has beside their mean
 _Cells = Mapping[tuple[str, str], Mapping[str, Cell]]
@@ -39,7 +40,11 @@ def _main_table(judged: JudgedScores, small: str) -> Table:
         difference_column(metric, "delta", f"Δ to {reference}", [effect.estimate for effect in judged.primary]),
         Column("seeds", "seeds", digits=0),
     ]
-    suffix = f" Equivalent: it lies within the margin given, ±{judged.margin:g} {metric.unit}." if judged.margin else ""
+    suffix = (
+        f" Equivalent: it lies within the margin given, ±{format_amount(judged.margin, metric.unit)}."
+        if judged.margin
+        else ""
+    )
     notes = [
         small,
         f"Higher, lower: the interval lies above or below zero. Not resolved: it contains zero.{suffix}",

@@ -3,6 +3,7 @@
 import io
 import math
 import re
+import shutil
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,8 +131,8 @@ def to_csv(table: Table) -> str:
     return csv_text(to_frame(table))
 
 
-def to_terminal(table: Table, width: int = 160) -> str:
-    """Return the table and its notes as drawn by rich, without colour codes."""
+def to_terminal(table: Table, width: int | None = None) -> str:
+    """Return the table and its notes as drawn by rich at the terminal's width, without colour codes."""
     rich_table = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for index, column in enumerate(table.columns):
         justify: JustifyMethod = "right" if index else "left"
@@ -142,8 +143,9 @@ def to_terminal(table: Table, width: int = 160) -> str:
     return drawn_text(escape(table.title), rich_table, *[""] * bool(notes), *notes, width=width)
 
 
-def drawn_text(*parts: RichTable | str, width: int) -> str:
-    """What rich draws at this width, without colour codes."""
+def drawn_text(*parts: RichTable | str, width: int | None) -> str:
+    """What rich draws at this width or the terminal's, without colour codes."""
+    width = width or shutil.get_terminal_size((160, 24)).columns
     console = Console(file=io.StringIO(), width=width, color_system=None)
     with console.capture() as capture:
         for part in parts:
@@ -165,7 +167,7 @@ class UnknownColumn(ValueError):
 
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", '"': r"\textquotedbl{}", "Š": r"\v{S}", "†": r"\textdagger{}", "…": r"\ldots{}", "–": "--", "“": "``",
+    "|": r"\textbar{}", '"': "''", "Š": r"\v{S}", "†": r"\textdagger{}", "…": r"\ldots{}", "–": "--", "“": "``",
     "”": "''", "’": "'", "\u2009": r"\,", "−": "$-$", "±": r"$\pm$", "Δ": r"$\Delta$", "≥": r"$\geq$", "≤": r"$\leq$",
     "→": r"$\rightarrow$", "←": r"$\leftarrow$", "×": r"$\times$", "≈": r"$\approx$", "·": r"$\cdot$", "α": r"$\alpha$",
     "β": r"$\beta$", "γ": r"$\gamma$", "ε": r"$\varepsilon$", "λ": r"$\lambda$", "σ": r"$\sigma$", "τ": r"$\tau$",
@@ -194,7 +196,9 @@ def to_latex(table: Table, *, columns: Collection[str] = ()) -> str:
     style = pd.DataFrame(cells, columns=range(len(subset))).style.hide(axis="index")
     text = style.relabel_index([_latex_cell(column.header) for column in subset], axis="columns").to_latex(
         hrules=True,
-        environment="table*",
+        environment="table*"
+        if sum(max(map(len, column), default=0) for column in zip(*cells, strict=True)) > _ONE_COLUMN
+        else "table",
         position_float="centering",
         column_format="l" * len(subset),
         caption=latex_escape(table.title),
@@ -207,6 +211,7 @@ def to_latex(table: Table, *, columns: Collection[str] = ()) -> str:
     return f"% needs \\usepackage{{booktabs,graphicx}}\n{fitted}"
 
 
+_ONE_COLUMN = 60  # characters of a row that a column of a two-column paper has room for
 _FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}"
 
 

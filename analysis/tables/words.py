@@ -13,7 +13,7 @@ from analysis.results import Results
 from analysis.samples import needed_columns
 from analysis.tables.spending import equal_what
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text
-from harness.configuration.numbers import format_count
+from harness.configuration.numbers import format_amount, format_count
 from harness.evaluation.metrics.names import Metric
 from harness.experiment.as_declared import changes
 from harness.experiment.plan import Plan
@@ -145,7 +145,7 @@ def word_notes(results: Results, columns: Iterable[Sequence[Estimate]]) -> list[
     inside = less = beyond = ""
     if margin is not None:
         less, beyond = f" (by less than {margin:g}: within the margin)", " and reaches beyond the margin"
-        inside = f" Equivalent within {margin:g}: it contains zero and lies within ±{margin:g} {results.metric.unit}."
+        inside = f" Equivalent within {margin:g}: it contains zero and lies within ±{format_amount(margin, results.metric.unit)}."
     words = (
         f"Higher, lower: the printed interval lies above or below zero{less}.{inside} Not resolved: it contains zero{beyond}, which is no "
         "sign that nothing is there."

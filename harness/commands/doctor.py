@@ -16,6 +16,7 @@ from rich.table import Table
 
 from harness.commands._arguments import Exit, VerbAnswer, select, take_switch, take_values
 from harness.configuration.error import ConfigError
+from harness.configuration.numbers import format_count
 from harness.configuration.sections import RuntimeConfig
 from harness.execution.attempt import hardware
 from harness.execution.progress import Terminal
@@ -109,7 +110,9 @@ def _store_checks(store: ResultStore) -> Iterator[Check]:
     free_gib = shutil.disk_usage(store.root).free / 2**30
     yield Check("free space", f"{free_gib:.1f} GiB", free_gib >= _LITTLE_SPACE_GIB)
     problems = store.problems()
-    yield Check("store", f"{len(store.run_ids())} runs, {len(store.plans())} experiments", not problems)
+    yield Check(
+        "store", f"{format_count(len(store.run_ids()))}, {format_count(len(store.plans()), 'experiment')}", not problems
+    )
     for problem in problems:
         yield Check("store", problem, False)
 

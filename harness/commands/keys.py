@@ -7,35 +7,33 @@ harness keys optimizer.learning_rate
 """
 
 import argparse
-import sys
+import shutil
+import textwrap
 from collections.abc import Sequence
 
-from rich.table import Column, Table
-
 from harness.configuration.error import ConfigError
+from harness.configuration.numbers import format_count
 from harness.configuration.reference import Key, keys_of
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig
-from harness.execution.progress import Terminal
 from harness.experiment.declaration import Experiment
 
 ARGUMENTS = {"key": {"nargs": "?", "default": "", "help": "a key, or the beginning of keys up to a point"}}
 
 
 def run(options: argparse.Namespace) -> int:
-    keys = all_keys()
-    console = Terminal(markup=False) if sys.stdout.isatty() else Terminal(width=160, markup=False)
+    keys, width = all_keys(), shutil.get_terminal_size((160, 24)).columns
     if not options.key:
-        for section in sections(keys):
-            count = sum(section_of(key) == section for key in keys)
-            console.print(f"{section}: {count} key{'s' if count > 1 else ''}", highlight=False)
-        console.print("harness keys SECTION shows them", highlight=False)
+        lines = [
+            f"{section}: {format_count(sum(section_of(key) == section for key in keys), 'key')}"
+            for section in sections(keys)
+        ]
+        print("\n".join([*lines, "harness keys SECTION shows them"]))
         return 0
-    table = Table(*(Column(name, overflow="fold") for name in ("key", "type", "default", "meaning")))
     for key in find_keys(keys, options.key):
         name = f"{key.name}  ({key.member})" if key.member else key.name
-        table.add_row(name, key.type, key.default, key.meaning)
-    console.print(table, markup=False)
+        for text, indent in ((f"{name}: {key.type}, default {key.default}", ""), (key.meaning, "    ")):
+            print(textwrap.fill(text, width, initial_indent=indent, subsequent_indent="    ", break_on_hyphens=False))
     return 0
 
 

@@ -13,3 +13,8 @@ def format_seconds(seconds: float | None) -> str:
 def format_count(number: int, noun: str = "run") -> str:
     """`1 run`, `12 runs`."""
     return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def format_amount(value: float, unit: str) -> str:
+    """`3 points`, `1 point`, `0.5`."""
+    return f"{value:g} {unit.removesuffix('s') if value == 1 else unit}".rstrip()

@@ -16,6 +16,7 @@ from optuna.trial import TrialState
 
 from harness.configuration.compose import compose_run, parse_overrides
 from harness.configuration.error import ConfigError
+from harness.configuration.numbers import format_count
 from harness.configuration.schema import load_dataclass
 from harness.execution.supervisor import Summary, worker_count
 from harness.experiment.checks import absent, refusals
@@ -154,7 +155,14 @@ class Search:
         arms = [self._arms[number] for number in sorted(self._arms)]
         labels = short_names([arm.overrides[len(self.fixed_overrides) :] for arm in arms])
         arms = [dataclasses.replace(arm, label=label) for arm, label in zip(arms, labels, strict=True)]
-        return plan_of(self.experiment, arms, self._command)
+        found, seeds = self.settings, format_count(len(self.experiment.seeds), "seed")
+        note = (
+            f"The arms are {format_count(len(arms), 'trial')} of a search ({found.sampler}) over {' and '.join(found.space)}. "
+            f"A trial's value is {' and '.join(found.objectives)}, its mean over {seeds}. "
+            "The best of so many is chosen on the benchmark that is reported, so its score is too high: other seeds tell what it is"
+        )
+        plan = plan_of(self.experiment, arms, self._command)
+        return dataclasses.replace(plan, notes=(*plan.notes, note))
 
     def _adopt(self) -> None:
         """Take up the trials of earlier calls: a value is read from the store, what lacks one is run, failed ones once more.

@@ -70,6 +70,7 @@ def test_trials_are_runs_in_the_store_with_the_value_of_their_samples(store):
         # the same content by another route is the same run
         assert store.run(spec.run_id).status == "finished"
     assert feed.plan.record()["arms"][2]["name"] == "trial_0002"
+    assert "3 trials of a search (random) over optimizer.learning_rate=" in feed.plan.notes[-1]
     assert f"trial {feed.study.best_trial.number}: avg {100 * feed.study.best_value:.1f} %:" in "\n".join(
         best_lines(feed)
     )

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.configuration.numbers import format_count
+
 Sample = dict[str, Any]
 LOST = "lost"
 _VERDICTS = {"C": True, "I": False, "N": False}  # Inspect's marks; a partial one (P) is neither
@@ -29,7 +31,10 @@ class Foreign:
     def lines(self) -> list[str]:
         """Say what was read, and whether the tool's totals are those of the verdicts that were read."""
         problems = len({item["problem_id"] for item in self.samples})
-        lines = [f"read as {self.tool}: {problems} problems, {len(self.samples)} samples", *self.notes]
+        lines = [
+            f"read as {self.tool}: {format_count(problems, 'problem')}, {format_count(len(self.samples), 'sample')}",
+            *self.notes,
+        ]
         labels: dict[str, list[Any]] = {}
         for item in self.samples:
             labels.setdefault(item["problem_id"], []).append(item["label"])
