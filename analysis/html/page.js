@@ -55,14 +55,19 @@
 
   const current = () => charts[+quantity.value]?.axes[+against.value];
   const toX = (axis, v) => (axis.log ? Math.log2(v) : v);
-  const visible = () => {
-    const lines = current()?.lines ?? [];
+  /** What is drawn beside the chosen axis: tokens, or steps beside tokens; none for a quantity without them. */
+  const other = () => {
+    const axes = charts[+quantity.value]?.axes ?? [], tokens = axes.find(({ label }) => label.startsWith("generated tokens"));
+    return current() === tokens ? axes[0] : tokens;
+  };
+  const visible = (axis = current()) => {
+    const lines = axis?.lines ?? [];
     return lines.map((line, i) => ({ line, i })).filter(({ line, i }) => shown[i] && line.x.length);
   };
 
-  function extent(axis, lines) {
+  function extent(axis, lines, zoomed) {
     const xs = lines.flatMap(({ line }) => line.x.map((v) => toX(axis, v)));
-    const [x0, x1] = range || [Math.min(...xs), Math.max(...xs)];
+    const [x0, x1] = zoomed || [Math.min(...xs), Math.max(...xs)];
     const ys = [];
     for (const { line } of lines) {
       line.x.forEach((v, j) => {
@@ -85,18 +90,17 @@
     return found;
   }
 
-  function draw() {
+  /** Draw the lines against this axis; return the scale, null without a line. */
+  function paint(plot, axis, zoomed) {
     plot.replaceChildren();
-    const axis = current(), lines = visible();
+    const lines = visible(axis);
     if (!lines.length) {
       plot.append(svg("text", { x: 380, y: 190, "text-anchor": "middle" }, "no data for the arms selected"));
-      scale = null;
-      return;
+      return null;
     }
-    const e = extent(axis, lines);
+    const e = extent(axis, lines, zoomed);
     const px = (x) => box.left + ((x - e.x0) / (e.x1 - e.x0)) * (box.right - box.left);
     const py = (y) => box.bottom - ((y - e.y0) / (e.y1 - e.y0)) * (box.bottom - box.top);
-    scale = { ...e, px, py, axis };
     for (const y of ticks(e.y0, e.y1, 6)) {
       plot.append(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: py(y), y2: py(y) }));
       plot.append(svg("text", { x: box.left - 6, y: py(y) + 4, "text-anchor": "end" }, short(y)));
@@ -107,10 +111,10 @@
       const label = short(axis.log ? 2 ** x : x);
       plot.append(svg("text", { x: px(x), y: box.bottom + 17, "text-anchor": "middle" }, label));
     }
-    const clip = svg("clipPath", { id: "inside" });
+    const clip = svg("clipPath", { id: `inside-${plot.id}` });
     const size = { x: box.left, y: box.top, width: box.right - box.left, height: box.bottom - box.top };
     clip.append(svg("rect", size));
-    const group = svg("g", { "clip-path": "url(#inside)" });
+    const group = svg("g", { "clip-path": `url(#inside-${plot.id})` });
     plot.append(clip, svg("rect", { class: "frame", ...size }), group);
     plot.append(svg("text", { x: 400, y: 388, "text-anchor": "middle" }, axis.label));
     for (const { line, i } of lines) {
@@ -127,9 +131,20 @@
       };
       group.append(svg("polyline", { points: path(line.mean, known).join(" "), ...attributes }));
       for (const { x, j } of known.length > 12 ? known.slice(-1) : known) {
-        plot.append(svg("circle", { cx: x, cy: py(line.mean[j]), r: 3.5, fill: arms[i].colour, "clip-path": "url(#inside)" }));
+        if (x < box.left - 1 || x > box.right + 1) continue;
+        plot.append(svg("circle", { cx: x, cy: py(line.mean[j]), r: 3.5, fill: arms[i].colour }));
       }
     }
+    return { ...e, px, py, axis };
+  }
+
+  function draw() {
+    const axis = current(), beside = other(), twin = byId("chart-twin");
+    scale = paint(plot, axis, range);
+    twin.style.display = beside && scale ? "" : "none";
+    if (beside && scale) paint(twin, beside, null);
+    if (!scale) return;
+    const px = scale.px;
     if (brush) {
       const [a, b] = [Math.min(...brush), Math.max(...brush)];
       plot.append(svg("rect", { class: "brush", x: a, y: box.top, width: b - a, height: box.bottom - box.top }));
@@ -138,7 +153,7 @@
       const x = px(toX(axis, pointed(axis)));
       plot.append(svg("line", { class: "cursor", x1: x, x2: x, y1: box.top, y2: box.bottom }));
     }
-    table(axis, lines);
+    table(axis, visible());
   }
 
   const nearest = (axis, line, x) => {

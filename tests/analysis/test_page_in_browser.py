@@ -98,7 +98,7 @@ def test_chart_and_samples_work_with_the_mouse(page):
     unfold(page)
     page.select_option("#chart-quantity", label="mean reward")
     page.select_option("#chart-axis", label="generated tokens (discarded included)")
-    assert page.locator("#chart-plot polyline").count() == 2
+    assert page.locator("#chart-plot polyline").count() == page.locator("#chart-twin polyline").count() == 2
     page.locator("#chart-arms input").first.uncheck()
     assert page.locator("#chart-plot polyline").count() == 1
     assert page.locator("#chart-plot polygon").count() == 1
