@@ -270,9 +270,8 @@ def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[L
         counts = " and those of the ".join(map(count_word, families))
         sentences.append(f"The intervals of the {counts} comparisons hold together at 95 %.")
     if margin is not None and not any("the margin" in note for note in declared_notes(results.experiment)):
-        sentences.append(
-            f"A difference within {format_amount(margin, results.metric.unit)} was declared not to matter."
-        )
+        amount = format_amount(margin, results.metric.unit)
+        sentences.append(f"A difference within {amount} was declared not to matter.")
     return [*sentences, *_dependences(results)]
 
 

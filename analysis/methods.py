@@ -182,8 +182,9 @@ class Methods:
         columns = effects or [[*view.declared.values()] for view in views]
         yield from interval_notes(self.results, columns, "a kind of effects" if effects else "the declared differences")
         margin_views = [view for view in views if view.shown_margin is not None]
+        amounts = [format_amount(view.shown_margin or 0, view.metric.unit) for view in margin_views]
         sizes = ", ".join(
-            f"{format_amount(view.shown_margin, view.metric.unit)} of {metric_name(view)}" for view in margin_views
+            f"{amount} of {metric_name(view)}" for amount, view in zip(amounts, margin_views, strict=True)
         )
         verdict = f"equivalent if all of it lies within the margin ({sizes}), else not resolved"
         no_margin = "No margin of equivalence was declared, so nothing is called equivalent."

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -135,28 +136,15 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _fitting(text: str) -> str:
-    """A verb's text at the terminal's width: paragraphs filled; what a command does stands below it where one line is too long."""
-    width, parts = shutil.get_terminal_size((80, 24)).columns, []
+    """A verb's text at the terminal's width: commands line by line, closer to what they do where they are too long."""
+    width, lines = shutil.get_terminal_size((80, 24)).columns, list[str]()
     for part in text.strip().split("\n\n"):
-        lines = part.splitlines()
-        if not part.startswith("harness "):
-            lines = [textwrap.fill(part, width)]
-        elif max(map(len, lines)) > width:
-            lines = [
-                textwrap.fill(
-                    piece.strip(),
-                    width,
-                    initial_indent=" " * indent,
-                    subsequent_indent="    ",
-                    break_long_words=False,
-                    break_on_hyphens=False,
-                )
-                for command, _, told in (line.partition("  ") for line in lines)
-                for indent, piece in ((0, command), (4, told))
-                if piece
-            ]
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
+        indent = "    " * part.startswith("harness ")
+        wrap = textwrap.TextWrapper(width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        for one in part.splitlines() if indent else [part]:
+            lines.append(wrap.fill(one if len(one) <= width else re.sub("   +", "   ", one)))
+        lines.append("")
+    return "\n".join(lines).rstrip()
 
 
 def _first_line(verb: str) -> str:

@@ -18,7 +18,7 @@ from harness.evaluation.metrics.names import metric
 
 def _draw_arms(axes: Any, experiment: Frames, series_of: Callable[[str], drawing.Series]) -> list[drawing.Series]:
     """Draw the series of every arm; of many arms the means only. Return what is drawn."""
-    look, few = drawing.arm_appearances(experiment), len(experiment.plan.arms) <= drawing.FEW
+    look, few = drawing.appearances(experiment.plan.arms), len(experiment.plan.arms) <= drawing.FEW
     arm_series = [series_of(arm.name) for arm in experiment.plan.arms]
     for arm, series in zip(experiment.plan.arms, arm_series, strict=True):
         drawing.draw_series(axes, series, look[arm.name], label=arm.label, spread=few)
@@ -50,16 +50,20 @@ def metric_figure(results: Results) -> Figure | None:
     figure, axes = drawing.new_figure()
     panel = Panel(column, "", scale=metric.scale, evaluated=True)
     _draw_arms(axes, experiment, partial(drawing.panel_series, experiment, panel=panel, axis="step"))
-    axes.set(xlabel="rollout steps", ylabel=f"{metric.header}{drawing.cap_label(experiment.plan)}")
+    axes.set(xlabel="rollout steps", ylabel=f"{metric.header}, cap {experiment.plan.primary_cap}")
     drawing.name_lines(figure, experiment)
     return figure
 
 
 def _k_panels(ks: Iterable[float]) -> tuple[Figure, Any]:
-    """A figure with one panel for Pass@k and one for Maj@k, side by side on one scale."""
+    """A figure with one panel for Pass@k and one for Maj@k, side by side on one scale, k in powers of two."""
     figure, axes = drawing.new_figure(wide=True, ncols=2, sharey=True)
     for panel, title in zip(axes, ("Pass@k, %", "Maj@k, %"), strict=True):
-        drawing.k_axis(panel, ks, title)
+        panel.set_xscale("log", base=2)
+        panel.set_xticks(list(ks), [f"{k:.0f}" for k in ks])
+        panel.minorticks_off()
+        panel.set_xlabel("k")
+        panel.set_title(title, loc="left")
     return figure, axes
 
 

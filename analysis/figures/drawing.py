@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import Floats, total_at
-from harness.experiment.plan import Plan
+from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import replicate_of, t_band
 from harness.store.atomic import write_file
 from harness.store.foreign_text import visible
@@ -40,17 +40,7 @@ COUNTS = EngFormatter(sep="")  # 200k, not 2 x 10^5: no second font to embed
 
 def score_label(plan: Plan) -> str:
     """Name the score on an axis: ``accuracy, %, cap 32``."""
-    return f"accuracy, %{cap_label(plan)}"
-
-
-def cap_label(plan: Plan) -> str:
-    """Name the response cap: ``, cap 32``."""
-    return f", cap {plan.primary_cap}"
-
-
-def arm_appearances(experiment: Frames) -> dict[str, Appearance]:
-    """Return the appearance of each arm by its name."""
-    return appearances([arm.name for arm in experiment.plan.arms])
+    return f"accuracy, %, cap {plan.primary_cap}"
 
 
 def draw_series(axes: Any, series: Series, appearance: Appearance, *, label: str = "", spread: bool = True) -> None:
@@ -70,19 +60,14 @@ def draw_series(axes: Any, series: Series, appearance: Appearance, *, label: str
 
 
 def draw_band(axes: Any, x: ArrayLike, low: ArrayLike, high: ArrayLike, colour: str) -> None:
-    """Draw a band over neighbouring points that have an interval, a whisker for a point that has one alone (NaN: none)."""
+    """Draw a band over neighbouring points that have an interval, a whisker as light for a point that has one alone (NaN: none)."""
     x, low, high = (np.asarray(values, dtype=np.float64) for values in (x, low, high))
     finite = np.isfinite(low)
     joined = finite & (np.append(finite[1:], False) | np.append(False, finite[:-1]))
     if joined.any():
         axes.fill_between(x, low, high, where=joined, color=colour, alpha=BAND_ALPHA, linewidth=0)
-    draw_whiskers(axes, x[finite & ~joined], low[finite & ~joined], high[finite & ~joined], colour)
-
-
-def draw_whiskers(axes: Any, x: Floats, low: Floats, high: Floats, colour: str) -> None:
-    """Draw upright lines from low to high, as light as a band."""
-    if len(x):
-        axes.vlines(x, low, high, color=colour, alpha=WHISKER_ALPHA, linewidth=1)
+    if (alone := finite & ~joined).any():
+        axes.vlines(x[alone], low[alone], high[alone], color=colour, alpha=WHISKER_ALPHA, linewidth=1)
 
 
 def label_rows(axes: Any, labels: Sequence[str], numbers: Sequence[str]) -> None:
@@ -96,37 +81,18 @@ def label_rows(axes: Any, labels: Sequence[str], numbers: Sequence[str]) -> None
     axes.grid(axis="y", visible=False)
 
 
-def k_axis(axes: Any, ks: Iterable[float], title: str) -> None:
-    """Make the x axis one of k in powers of two, with a tick at each of ``ks``."""
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(list(ks), [f"{k:.0f}" for k in ks])
-    axes.minorticks_off()
-    axes.set_xlabel("k")
-    axes.set_title(title, loc="left")
-
-
 def name_lines(figure: Figure, experiment: Frames, *, first: Sequence[Line2D] = ()) -> None:
     """Name the arms in a legend below, after the labelled lines ``first``; bands and thin lines too where they are drawn."""
-    looks, arms = arm_appearances(experiment), experiment.plan.arms
+    looks, arms = appearances(experiment.plan.arms), experiment.plan.arms
     handles: list[Any] = [*first, *(Line2D([], [], label=arm.label, **looks[arm.name].pen()) for arm in arms)]
     if len(arms) <= FEW:
-        handles.append(band_patch(f"95 % t interval over {experiment.plan.replicate_name}, pointwise"))
+        label = f"95 % t interval over {experiment.plan.replicate_name}, pointwise"
+        handles.append(Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label=label))
         handles.append(Line2D([], [], color="#000000", alpha=SEED_ALPHA, linewidth=0.8, label="one seed"))
     if any(has_collapsed(experiment, arm.name) for arm in arms):
         label = "one seed of an arm with a collapsed one"
         handles.append(Line2D([], [], color="#000000", alpha=0.8, linewidth=0.7, label=label))
     legend_below(figure, handles, [str(handle.get_label()) for handle in handles])
-
-
-def band_patch(label: str) -> Patch:
-    """What a legend shows of a band."""
-    return Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label=label)
-
-
-def name_below(figure: Figure, looks: Mapping[str, Appearance], *further: Patch) -> None:
-    """Name what is drawn so in a legend below, and ``further``, which have their labels."""
-    handles = [*(Line2D([], [], **look.pen()) for look in looks.values()), *further]
-    legend_below(figure, handles, [*looks, *(str(patch.get_label()) for patch in further)])
 
 
 _COUNTED = {"step": "rollout steps", "updates": "optimiser updates"}
@@ -316,9 +282,10 @@ class Appearance:
         return {"color": self.colour, "linestyle": self.line, "marker": self.marker}
 
 
-def appearances(names: Sequence[str]) -> dict[str, Appearance]:
+def appearances(arms: Iterable[str | PlannedArm]) -> dict[str, Appearance]:
     """Give each arm its appearance, in the order of the plan: a colour, a line and a marker that its neighbours have not."""
     lists: tuple[Sequence[Any], ...] = (PALETTE, LINES, MARKERS)
+    names = (arm if isinstance(arm, str) else arm.name for arm in arms)
     return {name: Appearance(*(each[i % len(each)] for each in lists)) for i, name in enumerate(names)}
 
 

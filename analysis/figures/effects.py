@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from analysis.colours import VERDICTS, is_hollow, look_of
-from analysis.designs import grid_of, key_label, near_best, setting_label
+from analysis.designs import grid_of, key_label, setting_label
 from analysis.effects import REFERENCE as REFERENCE_KIND
 from analysis.effects import Effect, declared_effects
 from analysis.figures import drawing
@@ -96,10 +95,9 @@ def grid_figure(results: Results) -> Figure | None:
     grid = grid_of(plan)
     if grid is None:
         return None
-    values, places = np.full((len(grid.rows), len(grid.columns)), np.nan), {}
+    values = np.full((len(grid.rows), len(grid.columns)), np.nan)
     for (row, column), arm in grid.arms.items():
-        places[arm.name] = grid.rows.index(row), grid.columns.index(column)
-        values[places[arm.name]] = metric.scale * results.mean(arm).value
+        values[grid.rows.index(row), grid.columns.index(column)] = metric.scale * results.mean(arm).value
     if np.isnan(values).all():
         return None
     figure, axes = drawing.new_figure(height=max(0.7, 0.2 * len(grid.rows) + 0.35))
@@ -113,16 +111,5 @@ def grid_figure(results: Results) -> Figure | None:
     axes.set_yticks(range(len(grid.rows)), [setting_label(grid.row_key, value) for value in grid.rows])
     axes.set(xlabel=key_label(grid.column_key), ylabel=key_label(grid.row_key))
     axes.grid(visible=False)
-    if nearest := near_best(results):
-        best, near = nearest
-        y, x = places[best]
-        axes.add_patch(
-            Rectangle((x - 0.46, y - 0.46), 0.92, 0.92, fill=False, edgecolor=drawing.PALETTE[3], linewidth=1.8)
-        )
-        axes.set_title(
-            f"frame: best; {len(near)} of {np.isfinite(values).sum() - 1} not told apart from it\n"
-            "(95 % intervals of all pairs, simultaneous)",
-            loc="left",
-        )
     figure.colorbar(image, ax=axes, label=drawing.score_label(plan) if metric == plan.score else metric.header)
     return figure

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from analysis.figures import drawing
 
@@ -22,5 +23,5 @@ def logs_figure(runs: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]])
                 panel.plot(*zip(*points, strict=True), **looks[run].pen(), markevery=max(1, len(points) // 10))
         panel.set_xlabel("step of the log")
         panel.set_ylabel(_LABELS[quantity])
-    drawing.name_below(figure, looks)
+    drawing.legend_below(figure, [Line2D([], [], **look.pen()) for look in looks.values()], [*looks])
     return figure

@@ -46,7 +46,6 @@ from harness.store.reader import run_state
 from harness.store.run import RunDir
 
 Json = Mapping[str, Any]
-PAGE_LIMIT_BYTES = 10_000_000
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 _WARNINGS = 3  # that stand open; more of them unfold
 
@@ -62,14 +61,8 @@ class Section:
 
 
 def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
-    """Write the page and return its path. Raises ValueError if it would exceed ``PAGE_LIMIT_BYTES`` (thousands of arms)."""
-    plan = results.experiment.plan
-    candidates = (f"tables/{plan.name}.csv", f"tables/{plan.name}.tex", "figures/differences.pdf")
-    text = render_page(results, store_root, links=[name for name in candidates if (path.parent / name).exists()])
-    size = len(text.encode())
-    if size > PAGE_LIMIT_BYTES:
-        raise ValueError(f"the page would be {size / 1e6:.1f} MB; split the experiment into smaller ones")
-    write_file(path, text.encode(), durable=False)
+    """Write the page and return its path."""
+    write_file(path, render_page(results, store_root).encode(), durable=False)
     return path
 
 
@@ -78,12 +71,10 @@ def render_page(
     store_root: Path | str,
     version: str = "",
     progress: Section | None = None,
-    *,
-    links: Sequence[str] = (),
 ) -> str:
     """Return the page as one string; with ``progress`` of its runs it follows them, and unfinished ones show their samples so far.
 
-    ``version``: see `document`. ``links``: paths beside the page that it names.
+    ``version``: see `document`.
     """
     plan, store, so_far = results.experiment.plan, ResultStore(store_root), progress is not None
     rest = [replace(table, title=_own_title(table.title, plan.title)) for table in all_tables(results)]
@@ -91,9 +82,12 @@ def render_page(
         rest = [replace(table, title=f"{table.title} ({results.experiment.provisional})") for table in rest]
     plan_checks = store.plan(plan.name).get("checks") or []
     checks = [check if isinstance(check, str) else json.dumps(check) for check in plan_checks]
+    setting = " ".join(filter(None, Methods(results, store).setting))
     sections = [
         *([progress] if progress else []),
-        Section("answer", "Answer", _answer(results, so_far=so_far) + _setting(Methods(results, store))),
+        Section(
+            "answer", "Answer", _answer(results, so_far=so_far) + Markup('<p class="small">{}</p>').format(setting)
+        ),
         Section("chart", "Curves", render("chart.html", replicates=plan.replicate_name)),
         Section("samples", "Samples", _asset("samples.html")),
         Section("tables", "Further tables", "".join(map(table_html, rest)), folded=True),
@@ -104,25 +98,23 @@ def render_page(
     samples = browser_data(results, store, so_far=so_far)
     data = {"chart-data": chart_data(results), "sample-data": samples}
     facts = _facts(results, store)
-    return document(plan.title, plan.question, sections, data, ("page.js",), version, facts=facts, links=links)
+    return document(plan.title, plan.question, sections, data, ("page.js",), version, facts=facts)
 
 
 def document(
     title: str, question: str, sections: Sequence[Section], data: Json, scripts: Sequence[str], version: str = "",
-    *, facts: Sequence[str] = (), links: Sequence[str] = (),
+    *, facts: Sequence[str] = (),
 ) -> str:  # fmt: skip
     """Return a page of sections, with data for its scripts as JSON elements and nothing from outside.
 
     With the ``version`` of the store it asks its server (`harness.commands._server`) for a newer one, and loads itself again.
-    ``facts`` stand under the title; ``links`` are paths of files beside the page.
+    ``facts`` stand under the title.
     """
     scripts = (*scripts, "live.js") if version else scripts
-    suffixes = [path.rpartition(".")[2] for path in links]
     text = render(
         "page.html", version=version, title=title, question=question, facts=facts, sections=sections,
         policy=f"{POLICY}; connect-src 'self'" if version else POLICY,
         style=verdict_style() + _asset("page.css"),
-        links={{"tex": "LaTeX"}.get(end, end.upper()): path for end, path in zip(suffixes, links, strict=True)},
         data={key: _json(value) for key, value in data.items()},
         scripts=list(map(_asset, scripts)),
     )  # fmt: skip
@@ -230,12 +222,6 @@ def _answer(results: Results, *, so_far: bool) -> str:
     return "".join(parts)
 
 
-def _setting(methods: Methods) -> str:
-    """What was trained on what, with a problem and its answer."""
-    text = " ".join(filter(None, methods.setting))
-    return f'<p class="small">{escape(text)}</p>' * bool(text)
-
-
 def _own_title(title: str, experiment: str) -> str:
     """The title of a table without that of its experiment, which stands on top of the page."""
     stem = title.removeprefix(experiment).strip().removeprefix("(").replace("):", ":")
@@ -338,7 +324,7 @@ DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}
 
 def chart_data(results: Results) -> dict[str, Any]:
     """Return ``{"arms", "charts": [{"title", "axes": {label: [line per arm]}}]}``, the declared metrics and the score first."""
-    experiment, looks = results.experiment, drawing.arm_appearances(results.experiment)
+    experiment, looks = results.experiment, drawing.appearances(results.experiment.plan.arms)
     arms = [
         {"label": arm.label, "colour": looks[arm.name].colour, "dash": DASHES[str(looks[arm.name].line)]}
         for arm in experiment.plan.arms
@@ -359,7 +345,7 @@ def _declared_panels(results: Results) -> Iterable[Panel]:
     panels = list[Panel]()
     for view in results.each_metric():
         metric, training = view.metric, view.metric.kind == TRAINING
-        label = f"{metric.header}{' (training)' if training else drawing.cap_label(plan)}"
+        label = f"{metric.header}{' (training)' if training else f', cap {plan.primary_cap}'}"
         column = str(metric.parameter) if training else view.column
         panel = Panel(column, label, scale=metric.scale, evaluated=not training)
         panels.append(score if metric == plan.score else panel)

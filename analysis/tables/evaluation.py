@@ -35,11 +35,8 @@ def evaluation_table(cells: Sequence[Mapping[str, Any]]) -> Table:
     ]
     notes = [f"Intervals: {cells[0]['intervals']['method']}."]
     notes += [f"{lost} samples were lost; Pass@k and Maj@k count them as wrong."] if lost else []
-    title = (
-        format_count(cells[0]["n_problems"], "problem")
-        if len({cell["n_problems"] for cell in cells}) == 1
-        else "Evaluation"
-    )
+    sizes = {cell["n_problems"] for cell in cells}
+    title = format_count(sizes.pop(), "problem") if len(sizes) == 1 else "Evaluation"
     return Table("evaluation", title, columns, [_row(cell) for cell in cells], notes)
 
 

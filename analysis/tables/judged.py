@@ -40,11 +40,8 @@ def _main_table(judged: JudgedScores, small: str) -> Table:
         difference_column(metric, "delta", f"Δ to {reference}", [effect.estimate for effect in judged.primary]),
         Column("seeds", "seeds", digits=0),
     ]
-    suffix = (
-        f" Equivalent: it lies within the margin given, ±{format_amount(judged.margin, metric.unit)}."
-        if judged.margin
-        else ""
-    )
+    amount = format_amount(judged.margin or 0, metric.unit)
+    suffix = f" Equivalent: it lies within the margin given, ±{amount}." if judged.margin else ""
     notes = [
         small,
         f"Higher, lower: the interval lies above or below zero. Not resolved: it contains zero.{suffix}",

@@ -193,12 +193,11 @@ def to_latex(table: Table, *, columns: Collection[str] = ()) -> str:
     keys = columns or table.paper or ("all",)
     subset = [column for column in table.columns if "all" in keys or column.key in {table.columns[0].key, *keys}]
     cells = [[_latex_cell(cell_text(row.get(column.key), column)) for column in subset] for row in table.rows]
+    wide = sum(max(map(len, column)) for column in zip(*cells, strict=True)) > _ONE_COLUMN
     style = pd.DataFrame(cells, columns=range(len(subset))).style.hide(axis="index")
     text = style.relabel_index([_latex_cell(column.header) for column in subset], axis="columns").to_latex(
         hrules=True,
-        environment="table*"
-        if sum(max(map(len, column), default=0) for column in zip(*cells, strict=True)) > _ONE_COLUMN
-        else "table",
+        environment="table*" if wide else "table",
         position_float="centering",
         column_format="l" * len(subset),
         caption=latex_escape(table.title),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from harness.commands.keys import section_of, sections
+from harness.commands.keys import sections
 from harness.configuration.reference import Key
 
 
@@ -21,9 +21,9 @@ def page(keys: Sequence[Key]) -> Iterator[str]:
         shared.setdefault(below, ([], part))[0].append(f"`{prefix}kind={kind}`")
     for section in sections(keys):
         yield from ("", f"## {section}", "")
-        yield from _lines([key for key in keys if section_of(key) == section and not key.member])
+        yield from _lines([key for key in keys if key.name.partition(".")[0] == section and not key.member])
         for choices, part in shared.values():
-            if section_of(part[0]) == section:
+            if part[0].name.partition(".")[0] == section:
                 yield from ("", f"With {', '.join(choices)}:", "")
                 yield from _lines(part)
 

@@ -9,6 +9,7 @@ harness keys optimizer.learning_rate
 import argparse
 import shutil
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 
 from harness.configuration.error import ConfigError
@@ -24,10 +25,7 @@ ARGUMENTS = {"key": {"nargs": "?", "default": "", "help": "a key, or the beginni
 def run(options: argparse.Namespace) -> int:
     keys, width = all_keys(), shutil.get_terminal_size((160, 24)).columns
     if not options.key:
-        lines = [
-            f"{section}: {format_count(sum(section_of(key) == section for key in keys), 'key')}"
-            for section in sections(keys)
-        ]
+        lines = [f"{section}: {format_count(count, 'key')}" for section, count in sections(keys).items()]
         print("\n".join([*lines, "harness keys SECTION shows them"]))
         return 0
     for key in find_keys(keys, options.key):
@@ -52,9 +50,6 @@ def find_keys(keys: Sequence[Key], name: str) -> list[Key]:
     return matches
 
 
-def section_of(key: Key) -> str:
-    return key.name.split(".")[0]
-
-
-def sections(keys: Sequence[Key]) -> list[str]:
-    return list(dict.fromkeys(map(section_of, keys)))
+def sections(keys: Sequence[Key]) -> Counter[str]:
+    """The first part of every key, with how many keys have it."""
+    return Counter(key.name.partition(".")[0] for key in keys)

@@ -155,13 +155,12 @@ class Search:
         arms = [self._arms[number] for number in sorted(self._arms)]
         labels = short_names([arm.overrides[len(self.fixed_overrides) :] for arm in arms])
         arms = [dataclasses.replace(arm, label=label) for arm, label in zip(arms, labels, strict=True)]
-        found, seeds = self.settings, format_count(len(self.experiment.seeds), "seed")
+        found, plan = self.settings, plan_of(self.experiment, arms, self._command)
         note = (
             f"The arms are {format_count(len(arms), 'trial')} of a search ({found.sampler}) over {' and '.join(found.space)}. "
-            f"A trial's value is {' and '.join(found.objectives)}, its mean over {seeds}. "
+            f"A trial's value is {' and '.join(found.objectives)}, the mean over its seeds. "
             "The best of so many is chosen on the benchmark that is reported, so its score is too high: other seeds tell what it is"
         )
-        plan = plan_of(self.experiment, arms, self._command)
         return dataclasses.replace(plan, notes=(*plan.notes, note))
 
     def _adopt(self) -> None:

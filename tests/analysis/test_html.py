@@ -127,12 +127,6 @@ def test_whatever_a_model_wrote_stays_text(tmp_path):
     assert shown == ATTACK
 
 
-def test_an_oversized_page_is_refused(results, ladder_root, tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "PAGE_LIMIT_BYTES", 1000)
-    with pytest.raises(ValueError, match="split the experiment"):
-        page.write_page(results, ladder_root, tmp_path / "report.html")
-
-
 def test_a_card_shows_the_problem_and_its_gold_that_lie_beside_the_samples(tmp_path):
     store = build_store(tmp_path, rungs=[("a", "A", 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0,), problems=4)
     run = store.run(store.plan("ladder")["arms"][0]["runs"]["0"])

@@ -48,7 +48,7 @@ def test_differences_are_students_t_over_seeds_and_hold_together():
         assert (row["level"], row["family"], row["seeds"]) == (pytest.approx(level), 2, 5)
     assert effects.loc["dapo", "word"] == "higher"
     assert judged.sentences[0].startswith("On the mean over benchmarks: dapo ")
-    assert "Words: with the margin given, 1 points." in judged.sentences
+    assert "Verdicts: with the margin given, 1 point." in judged.sentences
     single = judged.effects[judged.effects["benchmark"].isin(BENCHMARKS)]
     assert (len(single), set(single["family"])) == (6, {6})
     assert single.loc[single["low"].isna(), "word"].eq("not resolved").all()

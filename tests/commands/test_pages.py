@@ -59,7 +59,7 @@ def plan_of(words: list[str]) -> None:
     with initialize_config_dir(str(config_directory()), version_base=None):
         compose(
             "config",
-            [one for one in application.hydra_arguments if one.lstrip("+").startswith("hydra")],
+            [one for one in application.hydra_arguments if "=" in one and one.lstrip("+").startswith("hydra")],
             return_hydra_config=True,
         )
     if application.experiment is None or not application.experiment.search:
@@ -75,6 +75,7 @@ def test_every_command_of_a_page_can_be_typed(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (tmp_path / "rewards.py").write_text("def score(*_):\n    return 1.0\n")  # docs/objective/reward.md
     monkeypatch.setattr("harness.evaluation.named_models.resolve", stop)
     wrong = []
     for words in commands(page):
