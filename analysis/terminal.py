@@ -77,8 +77,8 @@ def _forest(lines: Sequence[Line], width: int) -> str:
         return ""
     estimates = [line.estimate.rescale(line.metric.scale) for line in lines]
     (low, high), margin = interval_limits(estimates), estimates[0].margin or 0.0
-    names = [shorten(line.name, _NAME) for line in lines]
-    indent = max(map(len, names)) + 2
+    names, unit = [shorten(line.name, _NAME) for line in lines], lines[0].metric.unit
+    indent = max(map(len, [*names, unit])) + 2
     cells = min(width - indent, _FOREST)
 
     def place(value: float) -> int:
@@ -99,7 +99,7 @@ def _forest(lines: Sequence[Line], width: int) -> str:
         start = min(max(0, place(value) - len(text) // 2), cells - len(text))
         if not "".join(axis[max(0, start - 1) : start + len(text) + 1]).strip():
             axis[start : start + len(text)] = text
-    return "\n".join(["", *rows, f"{lines[0].metric.unit[: indent - 2]:<{indent}}{''.join(axis)}".rstrip()])
+    return "\n".join(["", *rows, f"{unit:<{indent}}{''.join(axis)}".rstrip()])
 
 
 def _wrap(text: str, width: int, mark: str = "") -> str:

@@ -8,16 +8,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from synthetic_store import build_store, loaded
 from verbs import jsonl
 
+from analysis.answer import Answer
 from analysis.figures.drawing import figure_style
-from analysis.line import axis_ticks, interval_limits
+from analysis.line import Line, axis_ticks, interval_limits
 from analysis.report import figure_makers
-from analysis.terminal import terminal_text
+from analysis.terminal import answer_text
 from harness.cli import main
 from harness.commands._arguments import FAMILY
 from harness.configuration.registry import kinds
+from harness.evaluation.metrics.names import metric
 from harness.statistics.intervals import Estimate
 from harness.store import ResultStore
 
@@ -69,17 +70,18 @@ def test_every_table_has_80_columns(
         assert len(line) <= 80, f"{command}: {line}"
 
 
-def test_the_forest_has_a_line_an_arm_on_one_axis_with_zero_and_margin(tmp_path: Path) -> None:
-    rungs = [("a", "A", 0.2, 1.0), ("b", "+ b", 0.8, 1.0), ("c", "+ c", 0.8, 1.0)]
-    build_store(tmp_path, rungs=rungs, seeds=range(4), problems=60, margin=3.0)
-    text = terminal_text(loaded(tmp_path), width=80)
+def test_the_forest_has_a_line_an_arm_on_one_axis_with_zero_and_margin() -> None:
+    ends = {"b": (0.06, 0.04, 0.08), "c": (0.0, -0.02, 0.02), "d": (-0.01, -0.05, 0.03)}
+    lines = [Line(name, Estimate(*three, 8, degrees=7, margin=0.03), metric("avg")) for name, three in ends.items()]
+    text = answer_text(Answer(["It helps."], [], [], "added", lines, ""), 80)
     rows = [line for line in text.splitlines() if re.search("[▶▷◀◁■□●○]", line)]
-    assert [line.split()[0] for line in rows] == ["b", "c"]
-    assert "▶" in rows[0]
-    axis = text.splitlines()[text.splitlines().index(rows[1]) + 1]
-    zero = re.search(r"(?<= )0(?= )", axis).start()
-    assert all(row[zero] in "│┼■●○" for row in rows)
+    assert [line.split()[0] for line in rows] == [*ends]
+    assert [re.search("[▶▷◀◁■□●○]", line)[0] for line in rows] == ["▶", "■", "○"]
+    axis = text.splitlines()[text.splitlines().index(rows[-1]) + 1]
+    zero = axis.index(" 0 ") + 1
+    assert [row[zero] for row in rows] == ["│", "■", "┼"]
     assert axis.index("+3") > zero > axis.index("−3")
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_equal_arms_have_an_axis_that_can_be_read() -> None:
