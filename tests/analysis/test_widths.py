@@ -87,7 +87,7 @@ def test_the_forest_has_a_line_an_arm_on_one_axis_with_zero_and_margin() -> None
 def test_equal_arms_have_an_axis_that_can_be_read() -> None:
     limits = interval_limits([Estimate(1e-16, -1e-16, 3e-16, 4, degrees=3)])
     assert limits[1] - limits[0] >= 1
-    assert [text for _, text in axis_ticks(limits, 0.0)] == ["0", "−0.8", "+0.8"]
+    assert [text for _, text in axis_ticks(limits, 0.0)] == ["0", "−0.8", "+0.9"]
 
 
 @pytest.mark.parametrize("style", ["paper", "icml"])
