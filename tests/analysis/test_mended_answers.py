@@ -14,12 +14,12 @@ from synthetic_store import RUNGS, SHORT, build_store, loaded, relogged, replann
 from analysis.answer import answer_of
 from analysis.effects import all_effects, effects_frame
 from analysis.figures.drawing import figure_style
-from analysis.figures.effects import differences_figure, grid_figure
+from analysis.figures.effects import differences_figure
 from analysis.html.page import render_page
 from analysis.methods import Methods
 from analysis.report import write_tables
 from analysis.results import Results
-from analysis.tables.experiment import answers_table, main_table
+from analysis.tables.experiment import answers_table, grid_table, main_table
 from analysis.tables.table import to_frame
 from harness.commands._answer import report_of
 from harness.experiment.as_declared import remember
@@ -124,9 +124,8 @@ def test_a_grid_says_that_its_intervals_are_simultaneous(tmp_path: Path) -> None
     points = [[f"clip={clip}", f"lr={rate}"] for clip in (0.2, 0.28) for rate in (1e-4, 3e-4)]
     fields = [{"overrides": point, "changes": {}} for point in points]
     build_store(tmp_path, design="arms", arm_fields=fields, **SHORT)
-    with figure_style("paper"):
-        title = grid_figure(loaded(tmp_path)).axes[0].get_title(loc="left")
-    assert "95 % intervals of all pairs, simultaneous" in title.replace("\n", " ")
+    (note,) = [note for note in grid_table(loaded(tmp_path)).notes if note.startswith("Best: ")]
+    assert "simultaneous intervals of all pairs of cells" in note
 
 
 def test_pass_at_every_sample_is_shown_with_a_word(ladder: Results) -> None:

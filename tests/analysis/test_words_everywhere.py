@@ -56,7 +56,7 @@ def test_page_answer_csv_latex_and_figure_have_the_words_of_the_table(results, r
         assert (frame["delta_verdict"] == delta.verdict.value).any()
         assert word.split(" within")[0].split(",")[0] in latex  # its notes say the margin
         assert f">{word}</" in page, name
-    assert ">95 % simultaneous</th>" in page
+    assert ">95\u00a0% simultaneous</th>" in page
     with figure_style("screen"):
         figure = differences_figure(results)
     assert figure is not None
