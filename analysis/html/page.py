@@ -85,9 +85,7 @@ def render_page(
     setting = " ".join(filter(None, Methods(results, store).setting))
     sections = [
         *([progress] if progress else []),
-        Section(
-            "answer", "Answer", _answer(results, so_far=so_far) + Markup('<p class="small">{}</p>').format(setting)
-        ),
+        Section("answer", "Answer", f'{_answer(results, so_far=so_far)}<p class="small">{escape(setting)}</p>'),
         Section("chart", "Curves", render("chart.html", replicates=plan.replicate_name)),
         Section("samples", "Samples", _asset("samples.html")),
         Section("tables", "Further tables", "".join(map(table_html, rest)), folded=True),
