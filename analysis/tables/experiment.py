@@ -220,9 +220,9 @@ _EFFECTS = {
 
 
 def design_tables(results: Results) -> list[Table]:
-    """Make the tables that only the design of the experiment has: effects, a grid, trials."""
+    """Make the tables that only the design of the experiment has: effects, looks, a grid, trials."""
     views, kinds = results.each_metric(), declared.kinds_of(results.experiment.plan)
-    others = [*map(grid_table, views), tuning_table(results)]
+    others = [*map(looks_table, views), *map(grid_table, views), tuning_table(results)]
     return [*(effects_table(view, kind) for view in views for kind in kinds), *(table for table in others if table)]
 
 
@@ -251,6 +251,27 @@ def effects_table(results: Results, kind: str) -> Table:
     columns = [Column("patch", "patch"), words.difference_column(results.metric, "effect", header, attribution.effects)]
     rows: Rows = [{"patch": patch, "effect": effect} for patch, effect in attribution.pairs]
     return words.experiment_table(results, kind, f"{name}s", columns, rows, notes, short, by_metric=True)
+
+
+def looks_table(results: Results) -> Table | None:
+    """Make one row a comparison, one column a look; None where all seeds are looked at once."""
+    plan, metric = results.experiment.plan, results.metric
+    if not plan.looks:
+        return None
+    rows: Rows = []
+    for one in results.looks:
+        looks = {f"look_{estimate.seeds}": estimate for estimate in one.looks}
+        rows.append({"arm": one.arm.label, "reference": one.reference.label, **looks, "state": one.text})
+    last_look = max([plan.looks[0], *(one.newest.seeds for one in results.looks)])
+    heads = {n: f"Δ at {n} seeds (95 % simultaneous)" for n in plan.looks if n <= last_look}
+    columns = [
+        ARM,
+        Column("reference", "against"),
+        *(Column(f"look_{n}", head, metric.digits, metric.scale, signed=True, words=True) for n, head in heads.items()),
+        Column("state", "decided"),
+    ]
+    note = "Each look has the first seeds of both arms; the first that gives a word closes the comparison. All of them hold together."
+    return words.experiment_table(results, "looks", "looks", columns, rows, [note], by_metric=True)
 
 
 def grid_table(results: Results) -> Table | None:

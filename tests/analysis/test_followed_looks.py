@@ -10,7 +10,7 @@ from synthetic_store import SHORT, build_store, loaded, replanned
 from analysis.answer import decisions
 from analysis.declared import wanted_seeds
 from analysis.effects import declared_effects
-from analysis.tables.experiment import main_table
+from analysis.tables.experiment import all_tables, main_table
 from harness.statistics.sequential import design_levels
 from harness.store import ResultStore
 
@@ -91,6 +91,10 @@ def test_tables_show_the_path_and_keep_to_the_declared_comparisons(whole):
     assert "looks at 3, 5, 8 seeds, declared in advance" in notes
     assert "keeps the interval and the word of its last look" in notes
     assert "80 % power" not in notes
+    (looks,) = [found for found in all_tables(whole) if found.name == "ladder-looks"]
+    text = looks.text()
+    assert [len([cell for cell in row[2:-1] if cell != "–"]) for row in text] == [3, 1, 3]
+    assert "higher" in text[1][2]
 
 
 def test_the_seeds_wanted_next_follow_from_the_plan(whole, tmp_path):
