@@ -17,11 +17,11 @@ from harness.verify.read.values import constant
 
 _LAST_CHARACTERS = 16_000  # of a response, for Math-Verify
 _FRACTION = r"\\[dtc]?frac\s*(?:\{\s*-?\d+\s*\}\s*\{\s*\d+\s*\}|\d\s*\d)|\d+\s*/\s*\d+(?!\d)"
-# Exponents, subscripts and other commands are no numerals, nor is what stands in a word; a minus behind an operand subtracts.
+# Exponents, subscripts, other commands and a minus behind an operand are no part of a numeral, nor is what stands in a word.
 _PIECE = re.compile(
-    r"(?P<other>(?<=[A-Za-z0-9)\]}])\s*[\^_]\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\[A-Za-z]+|[+-]?[0-9]+|\w)|\\(?![dtc]?frac(?![A-Za-z]))[A-Za-z]+)"
-    r"|(?P<minus>(?<![A-Za-z0-9)\]}%!])(?<![A-Za-z0-9)\]}%!]\s)[-−]\s*|(?<=[A-Za-z]\s)[-−])?"
-    rf"(?<![A-Za-z0-9])(?P<numeral>{_FRACTION}|{NUMBER})(?P<percent>\s*\\?%)?",
+    r"(?P<other>(?<=[A-Za-z0-9)\]}])\s*[\^_]\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\[A-Za-z]+|[+-]?[0-9]+|\w)|\\(?![dtc]?frac(?![A-Za-z]))[A-Za-z]+"
+    r"|(?<=[0-9)\]}%!])[^\S\n]*\n?[-−]|(?<=[A-Za-z])(?:[-−]|[^\S\n]+[-−](?=\s)))"
+    rf"|(?P<minus>[-−]\s*)?(?<![A-Za-z0-9])(?P<numeral>{_FRACTION}|{NUMBER})(?P<percent>\s*\\?%)?",
     re.ASCII,
 )
 _FRAMED_GOLD = re.compile(
