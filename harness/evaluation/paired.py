@@ -250,7 +250,7 @@ def _keys(side: Side, by_text: bool) -> pd.Series:
 
 
 def _same_gold(a: str, b: str, verifier: MathVerifier) -> bool:
-    if normalise(a) == normalise(b) or verifier.equivalent(a, b):
+    if normalise(a) == normalise(b) or verifier.equivalent_many([(a, b)])[0]:
         return True
     # One is a solution with the answer at its end.
     return verifier.verify(a, b).correct or verifier.verify(b, a).correct

@@ -24,7 +24,7 @@ from harness.evaluation.metrics.names import (
 )
 from harness.statistics.intervals import problems_interval
 from harness.verify import TROUBLE
-from harness.verify.votes import magnitudes
+from harness.verify.compare import magnitudes
 
 SCHEMA_VERSION = 1
 INTERVAL_METHOD = (

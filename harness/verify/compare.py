@@ -4,6 +4,7 @@ Structure is compared here, part by part; a pair of formulas without values goes
 which sends the whole pair to a worker.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -14,7 +15,8 @@ from harness.verify.read.answers import read_text
 from harness.verify.read.expressions import names_of
 from harness.verify.read.grammar import Node, agree
 from harness.verify.read.symbols import GREEK
-from harness.verify.read.values import as_real, numbers_equal, ratio_sign, rounds_to, trees_equal
+from harness.verify.read.tokens import OverLimit
+from harness.verify.read.values import DECIMAL_DIGITS, NoValue, calls, is_real, ratio_sign, trees_equal, value
 from harness.verify.regions import same_set
 
 Leaf = Callable[[str, str], bool | None]
@@ -27,6 +29,7 @@ _NAME = re.compile(
     rf"{_LETTER}(?:\^\{{?(?:-1|\*)\}}?)?(?:\([^=<>]*\))?|\|[A-Z]{{2,3}}\||\[[A-Z]{{3,}}\]|\\overline\{{[A-Z]{{1,3}}\}}|\((?:{_LETTER},)+{_LETTER}\)"
     r"|\\(?:deg|arg|det|min|max|Re|Im)[^\d=]*"
 )
+_STEPS = 10**5  # of the keys of votes
 _BARE_LOG = re.compile(r"\\log(?!\s*_)")
 
 
@@ -140,8 +143,7 @@ class Comparison:
         """Lists and sets: by name where the items have names, else in any order and whatever is said twice."""
         names, others = ([assigned_name(node) for node in nodes] for nodes in (gold, answer))
         if all(names) and sorted(names) == sorted(others) and len(set(names)) == len(gold):
-            by_name = dict(zip(others, answer, strict=True))
-            return _all(self.equal(node, by_name[name]) for name, node in zip(names, gold, strict=True))
+            return self._sequences(*(sorted(nodes, key=assigned_name) for nodes in (gold, answer)))
         known = {*names, *others} - {""}
         is_one = len({name.partition("_")[0] for name in known}) < 2  # x_1, x_2
         if any(names) and any(others) and {*names} != {*others} and not is_one:
@@ -185,17 +187,14 @@ class Comparison:
         is_exact = isinstance(a, Fraction) and isinstance(b, Fraction)
         equal = a == b if is_exact else trees_equal(gold.tree, answer.tree)
         if equal is False and a is not None and b is not None:
-            return _rounds(gold, answer) or _rounds(answer, gold)
+            return agree(gold, answer, DECIMAL_DIGITS)
         return self._by_leaf(gold, answer) if equal is None else equal
 
     def _percent_equal(self, percentage: Node, plain: Node) -> bool:
         """`50%` is the number 0.5, and 50 as well; a plain number below one is never a percentage: `0.5%` is not 0.5."""
-        percent, number = percentage.number, plain.number
-        if percent is None or number is None:
-            return False
-        is_small = isinstance(number, Fraction) and 0 < abs(number) < 1
-        same_number = not is_small and (numbers_equal(percent, number) or _rounds(plain, percentage))
-        same_value = numbers_equal(percent / 100, number) or (plain.decimals < 0 and _rounds(plain, percentage, 100))
+        is_small = isinstance(plain.number, Fraction) and 0 < abs(plain.number) < 1
+        same_number = not is_small and agree(replace(percentage, percent=False), plain, DECIMAL_DIGITS)
+        same_value = agree(percentage, plain, DECIMAL_DIGITS)
         return {"either": same_number or same_value, "value": same_value, "number": same_number}[self.percent]
 
     def _by_leaf(self, gold: Node, answer: Node) -> bool | None:
@@ -234,14 +233,6 @@ def _differ_in_unit(gold: str, answer: str) -> bool:
     return gold != answer and not is_kind_of
 
 
-def _rounds(exact: Node, decimal: Node, scale: int = 1) -> bool:
-    """Return whether a decimal of enough digits is another number, rounded; of two decimals the shorter is."""
-    number = decimal.number
-    if decimal.decimals < 0 or 0 <= exact.decimals <= decimal.decimals or not isinstance(number, Fraction):
-        return False
-    return rounds_to(exact.number * scale, number, decimal.decimals)
-
-
 def is_name(node: Node) -> bool:
     """Return whether a side of an equation names a quantity."""
     return node.kind == "words" or (node.text != r"\pi" and _NAME.fullmatch("".join(node.text.split())) is not None)
@@ -278,16 +269,10 @@ def value_forms(relation: Node, strict: bool) -> list[Node]:
 
 
 def _contradicts(relation: Node) -> bool:
-    """Return whether sides are numbers that no rounding makes equal; beside a sign of approximation a formula may be off by a hundredth."""
-    is_rounded = r"\approx" in relation.mark
-
-    def fits(a: Node, b: Node) -> bool:
-        if not is_rounded or (a.is_numeral and b.is_numeral):
-            return agree(a, b, 0 if is_rounded else 1)
-        return bool(abs(as_real(a.number) - as_real(b.number)) <= abs(as_real(a.number)) / 100)
-
+    """Return whether sides are numbers that no rounding makes equal; beside a sign of approximation to integers as well."""
+    least = 0 if r"\approx" in relation.mark else 1
     constants = [item for item in relation.items if item.number is not None and not item.percent and not is_name(item)]
-    return not all(fits(a, b) for a, b in pairwise(constants))
+    return not all(agree(a, b, least) for a, b in pairwise(constants))
 
 
 def assigned_name(node: Node) -> str:
@@ -304,9 +289,42 @@ def _bare(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _may_be_renamed(gold: str, answer: str) -> bool:
-    """Return whether two names may name one thing: `f(x)` and `y`, `x` and `x_1`; `x_1` and `x_2`, `AB` and `CD` are two things."""
-    if "(" in (gold[0], answer[0]):  # `(p,q)` and `(q,p)` are two things
-        return gold[0] == answer[0] and sorted(gold) != sorted(answer)
-    if "(" in gold + answer:
-        return gold in "yz" or answer in "yz" or gold[0] == answer[0]
-    return gold[0] == answer[0] and ("_" in gold) != ("_" in answer)
+    """Return whether two names may name one thing: `f(x)` and `y`; `x_1` and `x_2`, `(p,q)` and `(q,p)`, `AB` and `CD` are two."""
+    is_function = "(" in gold + answer and sorted(gold) != sorted(answer)
+    return is_function and (gold in "yz" or answer in "yz" or gold[0] == answer[0])
+
+
+def magnitudes(text: str) -> tuple[int, ...]:
+    """Return keys of an answer: two answers that the verifier holds equal share one, or one of them has none.
+
+    They are its value at fixed values of its letters, in steps far wider than any rounding, and the next step. What is compared by more
+    than a value has none: units, percent, words, ratios, functions.
+    """
+    try:
+        numbers = _numbers(read_text(text))
+    except (NoValue, OverLimit, RecursionError):
+        return ()
+    low, high = min(numbers), max(numbers)  # the same in any order, and with items said twice
+    step = math.floor((low if low == high else high + 7 * low) * _STEPS)
+    return step, step + 1
+
+
+def _numbers(node: Node) -> list[Fraction]:
+    forms = value_forms(node, strict=True) if node.kind == "relation" and len(node.items) == 2 else ()
+    if len(forms) == 1:
+        return _numbers(forms[0])
+    if node.kind in ("list", "set", "bracket") and node.items:
+        return [number for item in node.items for number in _numbers(item)]
+    is_measured = node.unit or node.percent or node.modulus or node.items
+    # Functions may be read in more ways than one; roots are not.
+    if (
+        is_measured
+        or node.tree is None
+        or calls(node.tree) - {"root"}
+        or node.text.startswith((r"\emptyset", r"\mathbb"))
+    ):
+        raise NoValue
+    number = value(node.tree, {name: Fraction(3 + sum(map(ord, name)) % 97, 7) for name in names_of(node.tree)})
+    if not is_real(number) or not abs(number) < 10**30:
+        raise NoValue
+    return [number if isinstance(number, Fraction) else Fraction(str(number.real))]

@@ -35,8 +35,7 @@ def cross_verdicts(pairs: Sequence[tuple[str, str]], pool: WorkerPool) -> list[b
 
     It has none where Math-Verify cannot read the gold, or runs out of its time.
     """
-    unread = [pair for pair in dict.fromkeys(pairs) if gold_value(pair[1]) is None]
-    cases = {(response, gold): (gold, response[-_LAST_CHARACTERS:]) for response, gold in unread}
+    cases = {pair: (pair[1], pair[0][-_LAST_CHARACTERS:]) for pair in pairs if gold_value(pair[1]) is None}
     answers = pool.answers(cases.values())
     words = {"right": True, "wrong": False}
     return [words.get(answers[cases[pair]][0]) if pair in cases else last_numeral_is(*pair) for pair in pairs]

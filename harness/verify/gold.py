@@ -33,11 +33,10 @@ class Gold:
     Attributes:
         node: what it says; nothing where it is refused.
         refused: it cannot be read, or is no answer.
-        integer: its value when it is a plain integer, else None.
         is_pair: it is `(a,b)`, which may be a point or an interval.
     """
 
-    __slots__ = ("integer", "is_pair", "node", "refused")
+    __slots__ = ("is_pair", "node", "refused")
 
     def __init__(self, raw: str) -> None:
         self.node = Node("words", "")
@@ -45,8 +44,6 @@ class Gold:
             with contextlib.suppress(OverLimit, RecursionError):
                 self.node = read_text(_answer_in(restore_escapes(raw)))
         self.refused = not self.node.text or self.node.is_out_of_reach
-        number = self.node.number if self.node.is_numeral and not self.node.percent and not self.node.unit else None
-        self.integer = str(number) if isinstance(number, Fraction) and number.denominator == 1 else None
         self.is_pair = self.node.kind == "bracket" and self.node.mark == "()" and len(self.node.items) == 2
 
 

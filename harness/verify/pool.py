@@ -24,6 +24,7 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
 }
 _START_WALL_SECONDS = 300.0
+READY = "ready", "pool"  # the first message of a process
 Case = tuple[str, str, str] | tuple[str, str]
 Answer = tuple[str, str, float]
 
@@ -79,7 +80,9 @@ class WorkerPool:
         """Grade a case by this thread's worker, or a new one where it has none or lost it."""
         start = time.perf_counter()
         worker = getattr(self._own, "worker", None) or self._start()
-        verdict, method = worker.grade(case, self._config.backstop_wall_seconds)
+        with contextlib.suppress(OSError):  # of a lost process: what is received tells how it ended
+            worker.link.send(case)
+        verdict, method = worker.receive(self._config.backstop_wall_seconds)
         if verdict in ("timeout", "killed"):
             self._end(worker)
             if verdict == "killed" and may_repeat:
@@ -93,7 +96,7 @@ class WorkerPool:
         self._workers.append(worker)
         self._own.worker = worker
         self.starts += 1
-        if not worker.is_ready():
+        if worker.receive(_START_WALL_SECONDS) != READY:
             self._end(worker)
             raise RuntimeError("verifier processes cannot start: see what `import harness.verify.worker` says")
         return worker
@@ -127,21 +130,10 @@ class _Worker:
                 stderr=subprocess.DEVNULL,
             )
 
-    def is_ready(self) -> bool:
-        """Wait until the process can work; False where it ended instead, or says nothing."""
-        try:
-            return self.link.poll(_START_WALL_SECONDS) and self.link.recv() == ""
-        except (EOFError, OSError):
-            return False
-
-    def grade(self, case: Case, wall_seconds: float) -> tuple[str, str]:
+    def receive(self, wall_seconds: float) -> tuple[str, str]:
         """Return the verdict on a case and what decided; `timeout` or `killed` where the process has to be replaced."""
         try:
-            self.link.send(case)
-            if not self.link.poll(wall_seconds):
-                return "timeout", "pool"
-            verdict, method = self.link.recv()
+            verdict, method = self.link.recv() if self.link.poll(wall_seconds) else ("timeout", "pool")
         except (EOFError, OSError):
-            ran_out = self.process.wait() == -signal.SIGPROF
-            return ("timeout" if ran_out else "killed"), "pool"
+            return ("timeout" if self.process.wait() == -signal.SIGPROF else "killed"), "pool"
         return verdict, method

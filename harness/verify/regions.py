@@ -8,17 +8,13 @@ from fractions import Fraction
 from functools import cmp_to_key
 from itertools import pairwise
 
-from harness.verify.read.expressions import Tree, names_of
+from harness.verify.read.expressions import names_of
 from harness.verify.read.grammar import Node
 from harness.verify.read.values import NoValue, Number, as_real, is_real, numbers_equal, value
 
 # Which orders of two numbers (below, equal, above) each sign allows.
 _REALS = r"\mathbb{R}"
 _ALLOWED = {"<": (-1,), ">": (1,), r"\le": (-1, 0), r"\ge": (0, 1), r"\ne": (-1, 1)}
-
-
-class _NoSet(Exception):
-    """A node that is no set of real numbers, or one that is not read here."""
 
 
 def same_set(gold: Node, answer: Node) -> bool | None:
@@ -29,7 +25,7 @@ def same_set(gold: Node, answer: Node) -> bool | None:
     try:
         probes = _probes({*_ends(gold), *_ends(answer)})
         is_same = all(_contains(gold, x) == _contains(answer, x) for x in probes)
-    except (_NoSet, NoValue):
+    except NoValue:
         return None
     return is_same and len(set.union(*names)) < 2
 
@@ -39,23 +35,12 @@ def _leaves(node: Node) -> list[Node]:
 
 
 def _ends(node: Node) -> list[Number]:
-    """Return the numbers at which a set may begin or end: of `|x-2| < 1` those which are 1 or -1 away from 2."""
+    """Return the numbers at which a set may begin or end. Raises `NoValue` where more than `x` or `|x|` is left to solve."""
     leaves = _leaves(node)
-    numbers = [_number(leaf) for leaf in leaves if leaf.number is not None]
     trees = [leaf.tree for leaf in leaves if leaf.number is None and leaf.tree is not None]
-    middles = [value(tree, dict.fromkeys(names_of(tree), Fraction(0))) for tree in map(_inside, trees)]
-    if not all(map(is_real, middles)):
-        raise _NoSet
-    return numbers + [sign * number - middle for middle in middles for number in numbers for sign in (1, -1)]
-
-
-def _inside(tree: Tree) -> Tree:
-    """Return what stands between the bars of `|x-2|`, or an unknown. Raises `_NoSet` for others: these are left to solve."""
-    inside = tree[2] if tree[:2] == ("call", "abs") else tree
-    name = inside[1] if inside is not tree and inside[0] in ("+", "-") else inside
-    if name[0] != "name" or len(names_of(tree)) != 1:
-        raise _NoSet
-    return inside
+    if any((tree[2] if tree[:2] == ("call", "abs") else tree)[0] != "name" for tree in trees):
+        raise NoValue
+    return [sign * _number(leaf) for leaf in leaves if leaf.number is not None for sign in (1, -1)]
 
 
 def _probes(ends: set[Number]) -> list[Number]:
@@ -73,7 +58,7 @@ def _contains(node: Node, x: Number) -> bool:
     signs = node.mark.split()
     if node.kind == "relation" and signs != [r"\in"]:
         if any(item.tree is None for item in node.items) or any(sign not in _ALLOWED for sign in signs):
-            raise _NoSet
+            raise NoValue
         sides = [value(item.tree, dict.fromkeys(names_of(item.tree), x)) for item in node.items if item.tree]
         return all(_order(a, b) in _ALLOWED[sign] for sign, (a, b) in zip(signs, pairwise(sides), strict=True))
     if node.kind == "bracket" and len(node.items) == 2:
@@ -83,10 +68,10 @@ def _contains(node: Node, x: Number) -> bool:
         return any(_order(x, _number(item)) == 0 for item in node.items)
     if node.kind not in ("relation", "union", "list"):
         if node.text != _REALS:
-            raise _NoSet
+            raise NoValue
         return True
     if node.kind == "list" and {item.kind for item in node.items} != {"relation"}:
-        raise _NoSet
+        raise NoValue
     inside, *others = [_contains(item, x) for item in node.items[node.kind == "relation" :]]
     for sign, part in zip(signs if node.kind == "union" else signs * len(others), others, strict=False):
         inside = (inside or part) if sign in ("or", r"\cup") else (inside and part != (sign == r"\setminus"))
@@ -96,5 +81,5 @@ def _contains(node: Node, x: Number) -> bool:
 def _number(node: Node) -> Number:
     number = node.number
     if number is None or node.kind != "formula" or node.percent or not is_real(number):
-        raise _NoSet
+        raise NoValue
     return number

@@ -8,7 +8,6 @@ import platform
 import re
 import time
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from functools import lru_cache
 
 from harness.verify.compare import Comparison
@@ -25,7 +24,7 @@ from harness.verify.read.tokens import MAX_CHARS, OverLimit
 from harness.verify.read.values import DECIMAL_DIGITS
 from harness.verify.read.words import asks_for_point
 
-GRAMMAR_VERSION = 25  # less is read: no box without braces, no conversion of units, no decimal comma, no C(n,k)
+GRAMMAR_VERSION = 26  # less is read: no |x-2| in sets, no x_1 for x
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000
@@ -48,7 +47,6 @@ class MathVerifier:
         self._comparison = Comparison(self.config.percent, lambda gold, answer: None)
         self._gold = lru_cache(_GOLDS_REMEMBERED)(Gold)
         self._cache: dict[_Key, Verdict] = {}
-        self._fingerprint = _versions(self.config)
 
     def verify(self, response: str, gold: str, problem: str | None = None, truncated: bool = False) -> Verdict:
         """Return the verdict on one response; see `verify_many`."""
@@ -78,12 +76,8 @@ class MathVerifier:
         """Return what the second grader says of (response, gold) pairs, in order; see `harness.verify.cross_check`."""
         return cross_verdicts(pairs, self.pool)
 
-    def equivalent(self, answer_a: str, answer_b: str) -> bool:
-        """Return whether two answers are one vote: equal texts, or equal in either direction."""
-        return self.equivalent_many([(answer_a, answer_b)])[0]
-
     def equivalent_many(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
-        """Return which pairs of answers are one vote, in order; slow ones run in parallel over the workers."""
+        """Return which pairs of answers are one vote, in order: equal texts, or equal in either direction."""
         forward = self._grade_many(pair for pair in pairs if pair[0] != pair[1])
         backward = self._grade_many((b, a) for (a, b), verdict in forward.items() if not verdict.correct)
         return [a == b or forward[a, b].correct or backward[b, a].correct for a, b in pairs]
@@ -120,7 +114,14 @@ class MathVerifier:
 
     def fingerprint(self) -> dict[str, str]:
         """Return the versions and the policy that a verdict depends on."""
-        return dict(self._fingerprint)
+        versions = {package: importlib.metadata.version(package) for package in _PACKAGES}
+        return versions | {
+            "grammar": str(GRAMMAR_VERSION),
+            "python": platform.python_version(),
+            "policy": repr((self.config.percent, DECIMAL_DIGITS, MAX_CHARS, self.config.form)),
+            "gmpy2": "present, not used" if importlib.util.find_spec("gmpy2") else "absent",
+            "ground_types": ENVIRONMENT["SYMPY_GROUND_TYPES"],
+        }
 
     def close(self) -> None:
         """End the worker processes; a later slow case starts new ones."""
@@ -135,8 +136,8 @@ class MathVerifier:
     def _grade(self, response: str, raw_gold: str, problem: str | None, is_cut_off: bool) -> _Graded:
         """Return the verdict on a response by its value, None where a worker has to tell, with the gold and the answer."""
         gold = self._gold(raw_gold)
-        if gold.integer is not None and (plain := _plain_integer(response)):
-            return Verdict("right" if plain == gold.integer else "wrong", plain, "integer"), gold.node, gold.node
+        if gold.node.integer and (plain := _plain_integer(response)):
+            return Verdict("right" if plain == gold.node.integer else "wrong", plain, "integer"), gold.node, gold.node
         start, response = time.perf_counter(), restore_escapes(response)
         raw = extract(response, self.config.extraction, is_cut_off)
         try:
@@ -185,7 +186,9 @@ class MathVerifier:
             return _timed(start, "over_limit", answer.text, "limits")
         if equal is None:
             return None
-        return self._remember(key, _timed(start, "right" if equal else "wrong", _shown(answer), gold.kind))
+        return self._remember(
+            key, _timed(start, "right" if equal else "wrong", answer.integer or answer.text, gold.kind)
+        )
 
     def _grade_many(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
         """Return the verdicts on pairs of answers as texts, from the pool if need be."""
@@ -201,12 +204,9 @@ class MathVerifier:
 
     def _grade_in_pool(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
         """Return the verdicts of a batch that the workers grade."""
-        cases = {key: (*key, self.config.percent) for key in keys}
-        answers = self.pool.answers(cases.values())
-        found = {key: answers[case] for key, case in cases.items()}
-        return {
-            key: self._remember(key, Verdict(word, key[1], how, seconds)) for key, (word, how, seconds) in found.items()
-        }
+        answers = self.pool.answers((*key, self.config.percent) for key in keys)
+        verdicts = {case[:2]: Verdict(word, case[1], how, seconds) for case, (word, how, seconds) in answers.items()}
+        return {key: self._remember(key, verdict) for key, verdict in verdicts.items()}
 
     def _remember(self, key: _Key, verdict: Verdict) -> Verdict:
         if verdict.verdict not in _TRANSIENT:
@@ -227,20 +227,3 @@ def _plain_integer(response: str) -> str:
     before = response[max(0, start - 24) : start].lower().rstrip("$*_([\\ \n") + " "
     match = _PLAIN_BOX.fullmatch(response, start)
     return "" if match is None or before.endswith(tuple(_DENIALS.split("|"))) else match[1]
-
-
-def _shown(answer: Node) -> str:
-    """Return the answer as it is told: integers without separators and units."""
-    number = answer.number if answer.kind == "formula" and not answer.percent and answer.is_numeral else None
-    return str(number) if isinstance(number, Fraction) and number.denominator == 1 else answer.text
-
-
-def _versions(config: VerifierConfig) -> dict[str, str]:
-    versions = {
-        "grammar": str(GRAMMAR_VERSION),
-        "python": platform.python_version(),
-        "policy": repr((config.percent, DECIMAL_DIGITS, MAX_CHARS, config.form)),
-        "gmpy2": "present, not used" if importlib.util.find_spec("gmpy2") else "absent",
-        "ground_types": ENVIRONMENT["SYMPY_GROUND_TYPES"],
-    }
-    return versions | {package: importlib.metadata.version(package) for package in _PACKAGES}

@@ -16,6 +16,7 @@ from latex2sympy2_extended import NormalizationConfig
 from math_verify import LatexExtractionConfig, parse, verify
 
 from harness.verify.compare import Comparison
+from harness.verify.pool import READY
 from harness.verify.read.answers import read_text
 
 _DIGITS = 40  # by default it compares six decimals
@@ -30,7 +31,7 @@ def main(descriptor: int, cpu_seconds: float) -> None:
     """Answer cases with (verdict, method): (gold, answer, percent policy) by algebra, (gold, response) by plain Math-Verify.
 
     Args:
-        descriptor: socket to the parent; the first message out is empty and says that this process is ready.
+        descriptor: socket to the parent; the first message out says that this process is ready.
         cpu_seconds: processor time of one case.
     """
     link = Connection(descriptor)
@@ -41,7 +42,7 @@ def main(descriptor: int, cpu_seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     sys.setrecursionlimit(_RECURSION_LIMIT)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    link.send("")
+    link.send(READY)
     while True:
         try:
             case = link.recv()

@@ -20,7 +20,7 @@ from harness.configuration.error import ConfigError
 from harness.evaluation.metrics import names as metrics
 from harness.evaluation.metrics.names import count_votes, default_ks, majority_at_k, representatives
 from harness.evaluation.result import code_samples, result_of, voting_answers
-from harness.verify.votes import magnitudes
+from harness.verify.compare import magnitudes
 
 
 def subsets(values, k):

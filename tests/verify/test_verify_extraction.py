@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 from tables import table
 
 from harness.verify import MathVerifier, VerifierConfig
-from harness.verify.compare import Comparison
+from harness.verify.compare import Comparison, magnitudes
 from harness.verify.extract import extract
 from harness.verify.form import is_unevaluated
 from harness.verify.gold import Gold
 from harness.verify.read.answers import read_text
 from harness.verify.read.tokens import OverLimit
-from harness.verify.votes import magnitudes
 
 
 @table(__file__, "found", "response, answer")

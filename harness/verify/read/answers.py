@@ -23,16 +23,7 @@ from harness.verify.read.grammar import Node, date, label, plain_words, value
 from harness.verify.read.tokens import OverLimit, Token, render, tokenize
 
 _EQUALS, _MINUS = Token("relation", "=", True), Token("operator", "-", True)
-_CODES = {
-    "number": "N",
-    "name": "N",
-    "letters": "N",
-    "group": "N",
-    "command": "N",
-    "operator": "O",
-    "relation": "R",
-    "mark": "M",
-}
+_CODES = dict.fromkeys(("number", "name", "letters", "group", "command"), "N") | {"operator": "O", "relation": "R"}
 _PLAIN_SIGNS = ("=", ",", "{", r"\{", "[")
 _PLAIN = ("number", "name", "letters", "command", "operator")
 _SIGNS = {"%": "P", ",": ",", ";": ",", "and": "&", "or": "|", "—": "D", ":": ":", "=": "E", r"\approx": "E"}

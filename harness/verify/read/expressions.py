@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from harness.verify.read.tokens import Token, render
+from harness.verify.read.tokens import Token, render, split
 
 Tree = tuple[Any, ...]
 _POSTFIX = {"!": "factorial", "%": "percent", "degree": "degree"}
@@ -30,15 +30,11 @@ _FUNCTIONS |= frozenset(["log", "ln", "lg", "exp", "floor", "ceil", "abs", "fact
 _MINUS_ONE = ("neg", ("number", Fraction(1), -1))
 
 
-class _NoExpression(Exception):
-    pass
-
-
 def expression(tokens: Sequence[Token]) -> Tree | None:
     """Return the syntax tree of tokens, None where they are no expression or have more than one reading."""
     try:
         return _Reader(tokens).whole()
-    except (_NoExpression, RecursionError):
+    except (IndexError, ValueError, RecursionError):
         return None
 
 
@@ -51,7 +47,7 @@ class _Reader:
     def whole(self) -> Tree:
         tree = self.sum()
         if self.token() is not None:
-            raise _NoExpression
+            raise ValueError
         return tree
 
     def token(self, offset: int = 0) -> Token | None:
@@ -60,8 +56,6 @@ class _Reader:
 
     def take(self) -> Token:
         self.position += 1
-        if self.position > len(self.tokens):
-            raise _NoExpression
         return self.tokens[self.position - 1]
 
     def operator(self, *texts: str) -> str | None:
@@ -87,7 +81,7 @@ class _Reader:
             elif not self.begins_factor():
                 return tree
             elif in_quotient:
-                raise _NoExpression  # `1/2x` has two readings
+                raise ValueError  # `1/2x` has two readings
             else:
                 tree = ("*", tree, self.power())
 
@@ -97,7 +91,7 @@ class _Reader:
             return False
         is_call = token.text == "(" and last.kind == "name" and last.text in _FUNCTION_LETTERS
         if is_call or token.kind == last.kind == "number":
-            raise _NoExpression  # `f(x)`, `2 3`
+            raise ValueError  # `f(x)`, `2 3`
         return True
 
     def power(self) -> Tree:
@@ -106,13 +100,13 @@ class _Reader:
             return base
         while (sign := self.operator(*_POSTFIX)) is not None:
             if base[:2] == ("call", "factorial") and sign == "!":
-                raise _NoExpression  # `5!!` is no factorial of a factorial
+                raise ValueError  # `5!!` is no factorial of a factorial
             base = ("call", _POSTFIX[sign], base)
         if self.operator("^") is None:
             return base
         tree = ("^", base, self.argument(whole=True))
         if self.operator("^") is not None:
-            raise _NoExpression
+            raise ValueError
         return ("call", "factorial", tree) if self.operator("!") else tree
 
     def argument(self, whole: bool = False) -> Tree:
@@ -145,7 +139,7 @@ class _Reader:
         if token.kind == "command":
             return self.command(token.text[1:])
         if token.kind != "group" or token.text not in ("(", "{", "[", *_BRACKETS):
-            raise _NoExpression
+            raise ValueError
         tree = _Reader(token.items).whole()
         return ("call", _BRACKETS[token.text], tree) if token.text in _BRACKETS else tree
 
@@ -159,7 +153,6 @@ class _Reader:
 
     def command(self, name: str) -> Tree:
         group = self.token()
-        sides = [] if group is None else _split(group.items)
         if name == "frac":
             return ("/", self.argument(), self.argument())
         if name in ("sqrt", "surd", "cbrt"):
@@ -168,10 +161,10 @@ class _Reader:
                 self.position += 1
                 degree = _Reader(group.items).whole()
             return ("call", "root", self.argument(whole=name == "surd"), degree)
-        if name == "binom" and len(sides) != 2:
+        if name == "binom" and not (group is not None and any(token.text == "," for token in group.items)):
             return ("call", "binom", self.argument(), self.argument())
         if name not in _FUNCTIONS:
-            raise _NoExpression
+            raise ValueError
         return self.call(name)
 
     def call(self, name: str) -> Tree:
@@ -185,7 +178,7 @@ class _Reader:
         if name == "log" and len(arguments) == 2:
             arguments, base = arguments[:1], arguments[1]
         if not name or (len(arguments) > 1 and name not in _SEVERAL):
-            raise _NoExpression
+            raise ValueError
         tree = ("call", "log_base", base, *arguments) if base is not None else ("call", name, *arguments)
         return tree if exponent is None else ("^", tree, exponent)
 
@@ -194,9 +187,9 @@ class _Reader:
         group = self.token()
         if group is not None and group.kind == "group" and group.text in ("(", "{", "["):
             self.position += 1
-            return [_Reader(side).whole() for side in _split(group.items)]
+            return [_Reader(side).whole() for side in split(group.items, "separator", ",")[0]]
         if name in _SEVERAL:
-            raise _NoExpression
+            raise ValueError
         tree = self.power()
         while self.begins_factor():
             token = self.token()
@@ -204,11 +197,6 @@ class _Reader:
                 break
             tree = ("*", tree, self.power())
         return [tree]
-
-
-def _split(tokens: Sequence[Token]) -> list[Sequence[Token]]:
-    places = [place for place, token in enumerate(tokens) if token.kind == "separator" and token.text == ","]
-    return [tokens[start + 1 : end] for start, end in zip([-1, *places], [*places, len(tokens)], strict=True)]
 
 
 def number(text: str) -> Tree:

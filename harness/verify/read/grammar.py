@@ -17,7 +17,7 @@ from fractions import Fraction
 
 from harness.verify.read import words
 from harness.verify.read.expressions import Tree, expression, is_numeral, names_of
-from harness.verify.read.tokens import Token, render, tokenize
+from harness.verify.read.tokens import Token, render, split, tokenize
 from harness.verify.read.values import Number, constant, numbers_equal, rounds_to
 
 _OPENERS = ("(", "[")
@@ -73,6 +73,12 @@ class Node:
         return self.tree is not None and is_numeral(self.tree)
 
     @property
+    def integer(self) -> str:
+        """The digits of an integer as written, without separators and units; empty for others."""
+        number = self.number if self.is_numeral and not self.percent else None
+        return str(number) if isinstance(number, Fraction) and number.denominator == 1 else ""
+
+    @property
     def is_text(self) -> bool:
         """Whether nothing but the same text equals this."""
         return self.kind == "words" or (self.kind == "formula" and self.tree is None and "\\" not in self.text)
@@ -116,19 +122,6 @@ def _trimmed(tokens: Sequence[Token]) -> Sequence[Token]:
         else:
             break
     return tokens
-
-
-def split(tokens: Sequence[Token], kind: str, *texts: str) -> tuple[list[list[Token]], list[str]]:
-    """Return the parts between tokens of a kind, or those of them with these texts, and what the tokens say."""
-    parts: list[list[Token]] = [[]]
-    separators = []
-    for token in tokens:
-        if token.kind == kind and (not texts or token.text in texts):
-            separators.append(token.text)
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts, separators
 
 
 def _parts(group: Token) -> list[list[Token]]:
@@ -234,7 +227,7 @@ def _items(parts: Sequence[Sequence[Token]]) -> list[Node]:
 
 def agree(a: Node, b: Node, least: int = 1) -> bool:
     """Return whether two values are forms of one number: equal, or one is the other, rounded to `least` decimals or more."""
-    if any(node.kind != "formula" or node.number is None for node in (a, b)):
+    if a.number is None or b.number is None:
         return False
     first, second = (node.number / (100 if node.percent else 1) for node in (a, b))
     rounded = (

@@ -7,7 +7,7 @@ and `frac` are one command, a number is one token (`1,234`, `2\frac12`, `3\times
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -242,8 +242,6 @@ class _Scanner:
         frame, is_behind = self.frames[-1], self._is_behind_operand()
         if frame.opening == "|" and is_behind:
             self._close("|")
-        elif frame.opening == r"\{" and is_behind:
-            self._put("mark", "|")
         else:
             self._open("|")
 
@@ -302,6 +300,19 @@ def _number(kind: str, text: str) -> str:
     if kind == "scientific":
         return rf"{parts[0]}\times 10^{{{int(parts[-1])}}}"
     return "".join(char for char in text if char.isdigit() or char == ".")
+
+
+def split(tokens: Sequence[Token], kind: str, *texts: str) -> tuple[list[list[Token]], list[str]]:
+    """Return the parts between tokens of a kind, or those of them with these texts, and what the tokens say."""
+    parts: list[list[Token]] = [[]]
+    separators = []
+    for token in tokens:
+        if token.kind == kind and (not texts or token.text in texts):
+            separators.append(token.text)
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts, separators
 
 
 _PRINTED = {"degree": r"^\circ", "and": " and ", "or": " or ", "%": r"\%", r"\surd": r"\sqrt"}

@@ -28,6 +28,7 @@ _MAX_FACTORIAL = 3_000
 _MAX_MAGNITUDE = 100_000  # bits before the point of what is no fraction
 _FAR = 10_000  # times a point, so that `|x-2024|` turns before it
 _COORDINATES = [Fraction(n, 1000) for n in (2857, 4013, 1301, 1433, 2927, 7331, 5171, 3607)]
+_LOCAL = threading.local()
 _DISCRETE = frozenset(("factorial", "binom", "gcd", "lcm", "mod"))
 
 
@@ -37,16 +38,12 @@ class NoValue(Exception):
 
 def _mpmath() -> Any:
     """Return mpmath with so many digits, for this thread; it is loaded at the first value that is no fraction."""
-    return _context(threading.get_ident())
+    if not hasattr(_LOCAL, "context"):
+        import mpmath  # type: ignore[import-untyped]
 
-
-@lru_cache(maxsize=1_000)
-def _context(thread: int) -> Any:
-    import mpmath  # type: ignore[import-untyped]
-
-    context = mpmath.MPContext()
-    context.dps = _DIGITS
-    return context
+        _LOCAL.context = mpmath.MPContext()
+        _LOCAL.context.dps = _DIGITS
+    return _LOCAL.context
 
 
 def value(tree: Tree, point: Point) -> Number:
