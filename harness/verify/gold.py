@@ -27,24 +27,13 @@ _NO_ANSWER = re.compile(
 _SILENT = re.compile(r"\\(?:text|mathrm|textbf|mbox|boxed)\s*(?=\{)|\\(?:ldots|dots|cdots|quad|[,;! ])|[$~]")
 
 
-class Gold:
-    """A gold answer prepared once.
-
-    Attributes:
-        node: what it says; nothing where it is refused.
-        refused: it cannot be read, or is no answer.
-        is_pair: it is `(a,b)`, which may be a point or an interval.
-    """
-
-    __slots__ = ("is_pair", "node", "refused")
-
-    def __init__(self, raw: str) -> None:
-        self.node = Node("words", "")
-        if not is_no_answer(raw):
-            with contextlib.suppress(OverLimit, RecursionError):
-                self.node = read_text(_answer_in(restore_escapes(raw)))
-        self.refused = not self.node.text or self.node.is_out_of_reach
-        self.is_pair = self.node.kind == "bracket" and self.node.mark == "()" and len(self.node.items) == 2
+def read_gold(raw: str) -> Node:
+    """Return what a gold answer says; a node without text where it cannot be read, or is no answer."""
+    if not is_no_answer(raw):
+        with contextlib.suppress(OverLimit, RecursionError):
+            node = read_text(_answer_in(restore_escapes(raw)))
+            return Node("words", "") if node.is_out_of_reach else node
+    return Node("words", "")
 
 
 def is_no_answer(gold: str) -> bool:

@@ -15,7 +15,7 @@ from harness.verify.config import Verdict, VerifierConfig
 from harness.verify.cross_check import cross_verdicts
 from harness.verify.extract import Answer, ends_response, extract
 from harness.verify.form import is_open, is_unevaluated
-from harness.verify.gold import OWN_TEXT, UNRELATED, Gold, equal_spellings, wrong_neighbours
+from harness.verify.gold import OWN_TEXT, UNRELATED, equal_spellings, read_gold, wrong_neighbours
 from harness.verify.pool import ENVIRONMENT, WorkerPool
 from harness.verify.read.answers import read_text
 from harness.verify.read.grammar import Node
@@ -45,7 +45,8 @@ class MathVerifier:
         self.config = config or VerifierConfig()
         self.pool = WorkerPool(self.config)
         self._comparison = Comparison(self.config.percent, lambda gold, answer: None)
-        self._gold = lru_cache(_GOLDS_REMEMBERED)(Gold)
+        self._gold = lru_cache(_GOLDS_REMEMBERED)(read_gold)
+        self._integer = lru_cache(_GOLDS_REMEMBERED)(lambda gold: self._gold(gold).integer)
         self._cache: dict[_Key, Verdict] = {}
 
     def verify(self, response: str, gold: str, problem: str | None = None, truncated: bool = False) -> Verdict:
@@ -84,18 +85,18 @@ class MathVerifier:
 
     def refuses_gold(self, gold: str) -> bool:
         """Return whether a gold answer cannot be read or is none (`?`, `see figure`), so that no answer is right."""
-        return self._gold(gold).refused
+        return not self._gold(gold).text
 
     def leaves_open(self, gold: str) -> bool:
         """Return whether a gold answer leaves something to work out where answers may not: `2^{10}`."""
-        return self.config.form == "evaluated" and is_open(self._gold(gold).node)
+        return self.config.form == "evaluated" and is_open(self._gold(gold))
 
     def probe_golds(self, golds: Iterable[str]) -> dict[str, list[str]]:
         """Return what is wrong with golds that have a number, in words; nothing for those that are read by their value.
 
         `own text only`: no answer but its own text can be right. `accepts ...`, `refuses ...`: an answer beside it, or an equal one.
         """
-        nodes = {gold: self._gold(gold).node for gold in golds if any(map(str.isdigit, self._gold(gold).node.text))}
+        nodes = {gold: self._gold(gold) for gold in golds if any(map(str.isdigit, self._gold(gold).text))}
         keys = {
             (gold, answer, right): (node.text, answer)
             for gold, node in nodes.items()
@@ -136,34 +137,35 @@ class MathVerifier:
     def _grade(self, response: str, raw_gold: str, problem: str | None, is_cut_off: bool) -> _Graded:
         """Return the verdict on a response by its value, None where a worker has to tell, with the gold and the answer."""
         gold = self._gold(raw_gold)
-        if gold.node.integer and (plain := _plain_integer(response)):
-            return Verdict("right" if plain == gold.node.integer else "wrong", plain, "integer"), gold.node, gold.node
+        if (integer := self._integer(raw_gold)) and (plain := _plain_integer(response)):
+            return Verdict("right" if plain == integer else "wrong", plain, "integer"), gold, gold
         start, response = time.perf_counter(), restore_escapes(response)
         raw = extract(response, self.config.extraction, is_cut_off)
         try:
             is_last = raw is not None and (not self.config.answer_must_end or ends_response(response, raw.end))
             answer = self._read(raw, gold) if raw is not None and is_last else None
+            if answer is None or not answer.text:
+                return _timed(start, "no_answer", None, "extraction"), gold, gold
+            if not gold.text:
+                return _timed(start, "gold_unparsable", answer.text, "limits"), gold, answer
+            is_pair = gold.kind == "bracket" and gold.mark == "()" and len(gold.items) == 2
+            if is_pair and problem and any(sign in answer.text for sign in _INEQUALITIES) and asks_for_point(problem):
+                return _timed(start, "wrong", answer.text, "structure"), gold, answer
+            return self._compare(gold, answer, start), gold, answer
         except (OverLimit, RecursionError):
-            return _timed(start, "over_limit", raw.text if raw else "", "limits"), gold.node, gold.node
-        if answer is None or not answer.text:
-            return _timed(start, "no_answer", None, "extraction"), gold.node, gold.node
-        if gold.refused:
-            return _timed(start, "gold_unparsable", answer.text, "limits"), gold.node, answer
-        if gold.is_pair and problem and any(sign in answer.text for sign in _INEQUALITIES) and asks_for_point(problem):
-            return _timed(start, "wrong", answer.text, "structure"), gold.node, answer
-        return self._compare(gold.node, answer, start), gold.node, answer
+            return _timed(start, "over_limit", raw.text if raw else "", "limits"), gold, gold
 
-    def _read(self, raw: Answer, gold: Gold) -> Node | None:
+    def _read(self, raw: Answer, gold: Node) -> Node | None:
         """Return the answer that is graded; boxes side by side count together for a gold of several parts, and must agree for one value."""
         if len(raw.text) > 4 * MAX_CHARS:
             raise OverLimit
         answer = raw.node or read_text(raw.text)
-        if not raw.neighbours or gold.refused:
+        if not raw.neighbours or not gold.text:
             return answer
-        if gold.node.kind in ("list", "set", "union"):
+        if gold.kind in ("list", "set", "union"):
             return answer if answer.kind in ("list", "set", "union") else read_text(", ".join(raw.neighbours))
         readings = {node.text: node for node in map(read_text, raw.neighbours) if any(map(str.isalnum, node.text))}
-        is_one = len(readings) < 2 or all(self._comparison.equal(gold.node, node) for node in readings.values())
+        is_one = len(readings) < 2 or all(self._comparison.equal(gold, node) for node in readings.values())
         return answer if is_one else None
 
     def _with_form(self, verdict: Verdict, gold: Node, answer: Node, problem: str | None) -> Verdict:
@@ -180,15 +182,11 @@ class MathVerifier:
             return _timed(start, "right", answer.text, "string")
         if (cached := self._cache.get(key)) is not None:
             return cached
-        try:
-            equal = self._comparison.equal(gold, answer)
-        except RecursionError:
-            return _timed(start, "over_limit", answer.text, "limits")
+        equal = self._comparison.equal(gold, answer)
         if equal is None:
             return None
-        return self._remember(
-            key, _timed(start, "right" if equal else "wrong", answer.integer or answer.text, gold.kind)
-        )
+        shown = answer.integer or answer.text
+        return self._remember(key, _timed(start, "right" if equal else "wrong", shown, gold.kind))
 
     def _grade_many(self, keys: Iterable[_Key]) -> dict[_Key, Verdict]:
         """Return the verdicts on pairs of answers as texts, from the pool if need be."""

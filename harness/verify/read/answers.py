@@ -33,7 +33,7 @@ _OPENING = re.compile(r"(?:[D,:]|(?:o(?=[,:](?!r))|k)(?=.*N))+")
 _RESTATED = re.compile(r",?(?:i|[qt]c)[,M]*(?=[^a-z]+$)")
 _REMARK = re.compile(r"(?P<kept>[^Ny]*(?:N|y|o(?=,?r)).*?),*[Drq].*")
 _SIGNED = re.compile(r"(?<![N!])s[pf]*(?=[Nn])")
-_BOUNDARY = re.compile(r"(?<!d)l|(?<=[NPwko,])[ko]|[,&](?=[b-z])")
+_BOUNDARY = re.compile(r"^|(?<!d)l|(?<=[NPwko,])[ko]|[,&](?=[b-z])")
 _CLAUSE = re.compile(
     r"(?P<subject>.*(?:c|E(?=[a-z])|(?<![NP]):))?(?P<lead>[a-z]*)(?P<value>[^a-z].*?)(?P<tail>c[a-z]*)?"
 )
@@ -111,12 +111,11 @@ def _sentence(tokens: list[Token], prose: bool, last: bool) -> Node | None:
     if not any(map(str.islower, code)) or date(tokens, "") is not None:
         return value(tokens)
     end = len(code)
-    for boundary in [*reversed(list(_BOUNDARY.finditer(code))), None]:
-        start = 0 if boundary is None else boundary.end()
-        node = _clause(tokens[start:end], prose, last)
-        if node is not None or (boundary is not None and boundary[0] in "ko"):
+    for boundary in reversed(list(_BOUNDARY.finditer(code))):
+        node = _clause(tokens[boundary.end() : end], prose, last)
+        if node is not None or boundary[0] in "ko":
             return node
-        end = 0 if boundary is None else boundary.start()
+        end = boundary.start()
     return None
 
 

@@ -175,8 +175,6 @@ class _Reader:
         if exponent == _MINUS_ONE:
             name, exponent = f"arc{name}" if name in _INVERTED else "", None
         arguments = self.call_arguments(name)
-        if name == "log" and len(arguments) == 2:
-            arguments, base = arguments[:1], arguments[1]
         if not name or (len(arguments) > 1 and name not in _SEVERAL):
             raise ValueError
         tree = ("call", "log_base", base, *arguments) if base is not None else ("call", name, *arguments)

@@ -41,13 +41,8 @@ def fold(text: str) -> str:
     text = _SLANTED.sub(lambda match: f" {unicodedata.normalize('NFKC', match[0])} ", text)
     text = text.translate(_TABLE).replace("}^{", "").replace("}_{", "")
     text = unicodedata.normalize("NFKC", text).translate(_TABLE)
-    return "".join(char if char.isascii() else _plain(char) for char in text)
-
-
-def _plain(char: str) -> str:
-    if char.isdecimal():
-        return str(unicodedata.decimal(char))
-    return "" if unicodedata.category(char) in ("Cf", "Mc", "Mn", "So") else char
+    seen = (char for char in text if char.isascii() or unicodedata.category(char) not in ("Cf", "Mc", "Mn", "So"))
+    return "".join(str(unicodedata.decimal(char, char)) for char in seen)
 
 
 _FUNCTIONS = "sin cos tan sec sinh cosh tanh log ln lg exp cis gcd lcm floor factorial sqrt cbrt surd"

@@ -65,10 +65,9 @@ def constant(tree: Tree) -> Number | None:
 
 def as_real(number: Number) -> Number:
     """Return a number as mpmath's, which compares with any other."""
-    context = _mpmath()
-    return (
-        context.mpf(number.numerator) / number.denominator if isinstance(number, Fraction) else context.convert(number)
-    )
+    if isinstance(number, Fraction):
+        return _mpmath().mpf(number.numerator) / number.denominator
+    return _mpmath().convert(number)
 
 
 def is_real(number: Number) -> bool:
@@ -197,11 +196,8 @@ def _equal_at(gold: Tree, answer: Tree, point: Point, must_be_real: bool) -> boo
 def _points(names: list[str], is_discrete: bool) -> Iterator[tuple[Point, bool]]:
     """Yield fixed points for unknowns, and whether only real values count there."""
     if is_discrete or not names:
-        turns = range(3 if names else 1)
-        yield from (
-            ({name: Fraction(3 + (5 * place + 4 * turn) % 11) for place, name in enumerate(names)}, False)
-            for turn in turns
-        )
+        for turn in range(3 if names else 1):
+            yield {name: Fraction(3 + (5 * place + 4 * turn) % 11) for place, name in enumerate(names)}, False
         return
     near = [dict(zip(names, _COORDINATES[turn:] + _COORDINATES[:turn], strict=False)) for turn in range(3)]
     far = [{name: number * _FAR for name, number in point.items()} for point in near[:2]]
