@@ -146,11 +146,9 @@ class Comparison:
             return self._sequences(*(sorted(nodes, key=assigned_name) for nodes in (gold, answer)))
         known = {*names, *others} - {""}
         is_one = len({name.partition("_")[0] for name in known}) < 2  # x_1, x_2
-        if any(names) and any(others) and {*names} != {*others} and not is_one:
-            if len({*names}) != 1 or len({*others}) != 1 or not _may_be_renamed(names[0], others[0]):
-                return False
-        elif not is_one:
-            return self._sequences(_bare(gold), _bare(answer))
+        if not is_one:
+            is_other = any(names) and any(others) and {*names} != {*others}
+            return False if is_other else self._sequences(_bare(gold), _bare(answer))
         return self._multisets(_distinct(_bare(gold)), _distinct(_bare(answer)))
 
     def _sequences(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool | None:
@@ -186,7 +184,7 @@ class Comparison:
         a, b = gold.number, answer.number
         is_exact = isinstance(a, Fraction) and isinstance(b, Fraction)
         equal = a == b if is_exact else trees_equal(gold.tree, answer.tree)
-        if equal is False and a is not None and b is not None:
+        if equal is False and max(gold.decimals, answer.decimals) >= 0:
             return agree(gold, answer, DECIMAL_DIGITS)
         return self._by_leaf(gold, answer) if equal is None else equal
 
