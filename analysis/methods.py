@@ -16,6 +16,7 @@ from analysis.headline import shorten
 from analysis.results import Results
 from analysis.tables.spending import equal_what
 from analysis.tables.table import latex_escape
+from analysis.tables.tuning import point_label, tuning_sentences
 from analysis.tables.words import declared_notes, interval_notes, metric_name, power_notes, samples, seeds_text
 from harness.configuration.identity import flatten
 from harness.configuration.numbers import format_amount, format_count
@@ -90,6 +91,7 @@ class Methods:
         texts = [
             *self.setting,
             *self._runs(),
+            *self._tuning(),
             self._protocol(),
             self._grading(),
             *self._statistics(),
@@ -147,6 +149,14 @@ class Methods:
         if tokens.notna().any():
             token_range = _join((f"{end:,.0f}" for end in (tokens.min(), tokens.max())), " to ")
             yield f"A run generates {token_range} tokens, discarded groups included; all runs together {tokens.sum():,.0f}."
+
+    def _tuning(self) -> Iterator[str]:
+        """How the arms of a tuned comparison came to their settings."""
+        part = self.results.experiment.plan.tuning
+        if part is not None and part.scores:
+            yield from tuning_sentences(self.results.experiment.plan)
+            tried = _join((point_label(point) for points in part.scores.values() for point in points), ", ")
+            yield f"Every arm tried {tried}, on seeds {_join(part.seeds, ', ')}; it takes the highest mean score."
 
     def _training(self) -> Iterator[str]:
         """What a run is trained on and for how long; a budget ends it before its last step."""

@@ -37,7 +37,7 @@ def tuning_table(results: Results) -> Table | None:
     points = list(dict.fromkeys(point for scores in part.scores.values() for point in scores))
     rows = []
     for name, scores in part.scores.items():
-        row: dict[str, Cell] = {"arm": plan.arm(name).label, "best": _point_label(_chosen(part, name))}
+        row: dict[str, Cell] = {"arm": plan.arm(name).label, "best": point_label(_chosen(part, name))}
         row |= {"lead": _lead(scores), **{f"point_{points.index(point)}": mean for point, mean in scores.items()}}
         rows.append(row)
     columns = [
@@ -45,7 +45,7 @@ def tuning_table(results: Results) -> Table | None:
         Column("best", "takes"),
         Column("lead", "lead over the next best", plan.score.digits, plan.score.scale),
         *(
-            Column(f"point_{i}", _point_label(point), plan.score.digits, plan.score.scale)
+            Column(f"point_{i}", point_label(point), plan.score.digits, plan.score.scale)
             for i, point in enumerate(points)
         ),
     ]
@@ -57,7 +57,8 @@ def _chosen(part: Part, name: str) -> str:
     return " ".join((part.settings or {})[name])
 
 
-def _point_label(point: str) -> str:
+def point_label(point: str) -> str:
+    """A combination of tried values as a reader says it."""
     pairs = (item.partition("=") for item in point.split(" "))
     return ", ".join(f"{key_label(key)} {value}" for key, _, value in pairs)
 

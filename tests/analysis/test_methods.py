@@ -16,6 +16,7 @@ from analysis.report import write_tables
 from harness.configuration.compose import compose_run
 from harness.configuration.identity import flatten
 from harness.configuration.schema import dump
+from harness.experiment.plan import TUNE, Part
 from harness.store import ResultStore, RunDir
 
 CONFIGURATIONS = [
@@ -118,3 +119,11 @@ def test_steps_on_fewer_groups_than_asked_for_are_counted(tmp_path, monkeypatch)
     monkeypatch.setattr(RunDir, "settings", lambda run: read.append(run.run_id) or settings(run))
     assert any(line.endswith(expected) for line in warnings_of(loaded(tmp_path)))
     assert len(read) == len(results.experiment.plan.arms)  # reading 2,000 configurations takes minutes
+
+
+def test_a_tuned_comparison_says_what_every_arm_tried_and_on_which_seeds(results, ladder_root):
+    tried = {f"optimizer.learning_rate={rate}": score for rate, score in (("0.0001", 0.5), ("0.0002", 0.6))}
+    part = Part(TUNE, "each arm's best of 2 values of learning_rate, chosen on 2 other seeds", "trials",
+                {"ladder_0_naive_grpo": ["optimizer.learning_rate=0.0002"]}, [904, 905], {"ladder_0_naive_grpo": tried})  # fmt: skip
+    text = " ".join(Methods(replanned(results, parts=(part,)), ResultStore(ladder_root)).sentences)
+    assert "Every arm tried learning rate 0.0001, learning rate 0.0002, on seeds 904, 905" in text
