@@ -23,7 +23,6 @@ PUBLISHED = Path(__file__).parents[2] / "results" / "published"
 FOUR = ["experiment.seeds=[0,1,2,3]"]
 # Folders whose command has more than `experiment=NAME` (results/README.md).
 COMMANDS = {
-    "dapo_leave_one_out": FOUR,
     "data_policies": FOUR,
     "language_cut_off_again": ["experiment=language_cut_off"],
 }
