@@ -34,11 +34,13 @@ _JUDGED = HERE.parents[1] / "results" / "published" / "public_tables"
 _PUBLIC = {
     "max_rl": ("remax_pass8", "maxrl"),
     "drgrpo_accuracy": ("remax_pass8", "drgrpo"),
-    "data_solve_rate_band": ("dataflex_main_7b", "diffband"),
-    "data_top_advantage": ("dataflex_main_7b", "topk"),
-    "data_max_variance": ("dataflex_main_7b", "maxvar"),
-    "data_softmax_advantage": ("dataflex_main_7b", "softmax"),
+    "data_solve_rate_band": ("dataflex_math", "diffband"),
+    "data_top_advantage": ("dataflex_math", "topk"),
+    "data_max_variance": ("dataflex_math", "maxvar"),
+    "data_softmax_advantage": ("dataflex_math", "softmax"),
 }
+_SCORES = {"remax_pass8": "Pass@8", "dataflex_math": "five benchmarks"}
+_MAIN = "main, Qwen2.5-7B-Instruct"  # of DataFlex-RL's groups
 _ORDER = ["**holds**", "**reversed**", "no effect", "open", "not engaged"]
 
 
@@ -55,15 +57,16 @@ def _public(claim: str) -> str:
         return ""
     name, arm = _PUBLIC[claim]
     judged = pd.read_csv(_JUDGED / name / f"{name}.csv")
+    judged = judged[(judged["arm"] == arm) & (judged["group"].eq(_MAIN) | (name != "dataflex_math"))]
     scale = 1 if judged["score"].max() > 1 else 100  # DataFlex-RL's table is in per cent
     said = []
-    for _, row in judged[judged["arm"] == arm].iterrows():
+    for _, row in judged.iterrows():
         low, high = scale * row["delta_low"], scale * row["delta_high"]
         difference = pd.Series(
             {"effect": scale * row["delta"], "low": low, "high": high, "unit": "points", "words": row["delta_verdict"]}
         )
-        said.append(f"{row.get('group', 'Qwen2.5-7B-Instruct')} {_cell(difference)}")
-    return f"{'; '.join(said)} ([runs](../../results/published/public_tables/{name}))"
+        said.append(f"{row['group'].removeprefix('main, ')} {_cell(difference)}")
+    return f"{_SCORES[name]}: {'; '.join(said)} ([runs](../../results/published/public_tables/{name}))"
 
 
 def _paper(text: str) -> str:
