@@ -32,14 +32,10 @@ def number(text: str) -> float:
 
 
 def columns(table: pd.DataFrame) -> Iterator[Triple]:
-    """Estimates with their intervals: columns NAME, NAME_low and NAME_high, or `value`, `low` and `high`."""
-    for low in (name for name in table.columns if name.endswith("low")):
-        name, high = low.removesuffix("_low"), low.removesuffix("low") + "high"
-        name = "value" if low == "low" else name
-        if {name, high} <= {*table.columns} and all(
-            pd.api.types.is_numeric_dtype(table[item]) for item in (name, low, high)
-        ):
-            yield from table[[name, low, high]].dropna().itertuples(index=False, name=None)
+    """Estimates with their intervals: columns NAME, NAME_low and NAME_high."""
+    for name in (low.removesuffix("_low") for low in table.columns if low.endswith("_low")):
+        if name in table and f"{name}_high" in table:
+            yield from table[[name, f"{name}_low", f"{name}_high"]].dropna().itertuples(index=False, name=None)
 
 
 @cache
@@ -73,8 +69,7 @@ def stands(estimate: float | None, low: float, high: float, decimals: int) -> bo
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_interval_of_a_page_is_published(page: Path) -> None:
     listed = {text for part in ELSEWHERE.get(str(page.relative_to(ROOT)), []) for text in part["numbers"]}
-    text = page.read_text(encoding="utf-8")
-    missing = []
+    text, missing = page.read_text(encoding="utf-8"), []
     for match in ON_A_PAGE.finditer(text):
         decimals = max(len(part.partition(".")[2]) for part in match.groups() if part)
         estimate = number(match[1]) if match[1] else None
