@@ -317,9 +317,9 @@ def _model(source: Settings, out: Translation) -> None:
 
 def _release(source: Settings, out: Translation) -> None:
     """Name what the release that trained did otherwise, where the file tells it."""
-    release = re.match(r"([01])\.(\d+)", str(source.get("trl_version")))
+    release = re.match(r"(\d+)\.(\d+)\.?(\d*)", str(source.get("trl_version")))
     accumulated, generated = source.count("gradient_accumulation_steps"), source.count("steps_per_generation")
-    is_old = release is not None and (0, 22) <= (int(release[1]), int(release[2])) < (1, 9)
+    is_old = release is not None and (0, 22, 0) <= tuple(int(part or 0) for part in release.groups()) < (1, 9, 1)
     if is_old and source.get("loss_type") in ("dapo", "cispo", "vespo") and accumulated and generated:
         out.notes.append(
             f"TRL {source.get('trl_version')} multiplies this loss by {accumulated / generated:g}; here it is not"
