@@ -7,7 +7,7 @@ import gc
 import os
 import shutil
 import signal
-from multiprocessing.util import get_temp_dir
+from multiprocessing import parent_process, util
 
 from harness.training.torchrun import die_with
 
@@ -17,8 +17,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, si
 
 
 def of_this_process() -> dict[str, str]:
-    """The variable by which a fork server knows this process as its supervisor."""
-    return {SUPERVISOR: f"{os.getpid()}:{get_temp_dir()}"}
+    """The variable by which a fork server knows this process as its supervisor; children of `multiprocessing` use their parent's folder."""
+    return {SUPERVISOR: f"{os.getpid()}:{util.get_temp_dir() if parent_process() is None else ''}"}
 
 
 def _begin(supervisor: int, folder: str) -> None:
@@ -27,12 +27,15 @@ def _begin(supervisor: int, folder: str) -> None:
     server = os.getpid()
 
     def end(*_: object) -> None:
+        if os.getppid() == supervisor:  # only its thread that started this process ended
+            return
         if os.getpid() == server:
             shutil.rmtree(folder, ignore_errors=True)  # where a killed supervisor had its socket
         os.kill(os.getpid(), signal.SIGKILL)
 
     signal.signal(SUPERVISOR_DIED, end)
-    die_with(supervisor, SUPERVISOR_DIED)
+    die_with(os.getppid(), SUPERVISOR_DIED)
+    end()  # where it died before the call
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for number in (1, 2):  # what libraries say when they are imported
         os.dup2(nowhere, number)

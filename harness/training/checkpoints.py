@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from harness.configuration.error import ConfigError
@@ -122,13 +123,15 @@ def save_fault(run: RunDir, step: int, batch: dict[str, Any]) -> Path:
 
 
 def as_data(value: Any) -> Any:
-    """Return the same value with dataclasses as dicts of their fields and without gradients, as checkpoints hold it."""
+    """Return the same value as checkpoints hold it: dataclasses as dicts of their fields, numbers of NumPy as plain ones, no gradients."""
     if dataclasses.is_dataclass(value):
         return {field.name: as_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
         return {key: as_data(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [as_data(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
     return value.detach() if isinstance(value, torch.Tensor) else value
 
 

@@ -93,8 +93,8 @@ def take_step(parts: RunParts, attempt: int) -> None:
     evaluate(parts, progress.step)
     row["seconds_evaluate"] = time.perf_counter() - evaluating_at
     row["seconds_total"] += row["seconds_evaluate"]
-    if parts.ranks.first:
-        parts.run.append_step(row)
+    if parts.ranks.first and (parts.run.last_step() or {"step": 0})["step"] < progress.step:
+        parts.run.append_step(row)  # else an attempt did that was killed before its next checkpoint
     progress.row = None
 
 
@@ -210,10 +210,9 @@ def warn_of_mismatch(parts: RunParts, kl: float) -> None:
 
 def warn_of_nothing(accuracy: Mapping[str, float]) -> None:
     """Say where no benchmark shows a policy that rewards can teach. `accuracy`: share of right answers by benchmark, before training."""
-    if accuracy and len(set(accuracy.values())) == 1:
-        warning = nothing_to_learn(next(iter(accuracy.values())), f"on {', '.join(accuracy)}")
-        if warning:
-            print(f"{layout.WARNING}before RL {warning}", file=sys.stderr, flush=True)
+    shares = set(accuracy.values())
+    if len(shares) == 1 and (warning := nothing_to_learn(next(iter(shares)), f"on {', '.join(accuracy)}")):
+        print(f"{layout.WARNING}before RL {warning}", file=sys.stderr, flush=True)
 
 
 def collect(parts: RunParts, step: int, tally: Tally) -> Selection:

@@ -113,8 +113,7 @@ class RunParts(TaskParts):
 
         Random numbers need no state: they are counter-based.
         """
-        state = {**self.updater.state(), "curriculum": self.curriculum.state()}
-        return {**state, **as_data(self.progress)}
+        return {**self.updater.state(), "curriculum": self.curriculum.state(), **as_data(self.progress)}
 
     def resume(self) -> None:
         """Go back to the newest checkpoint, or to step 0 where there is none."""

@@ -9,14 +9,7 @@ from scipy import stats
 from synthetic_store import RUNGS, build_store
 
 import analysis
-from analysis import (
-    difference,
-    figure_of,
-    load,
-    save_figure,
-    seed_frame,
-    tables_of,
-)
+from analysis import difference, figure_of, load, save_figure, seed_frame, tables_of
 from harness.evaluation.metrics.names import UnknownMetric
 from harness.store import StoreError
 

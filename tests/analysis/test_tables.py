@@ -18,12 +18,7 @@ from synthetic_store import SHORT, build_store, declared, loaded, make_samples, 
 from analysis.designs import grid_of, near_best
 from analysis.html.page import render_page
 from analysis.samples import run_cells
-from analysis.tables.experiment import (
-    all_tables,
-    behaviour_table,
-    grid_table,
-    main_table,
-)
+from analysis.tables.experiment import all_tables, behaviour_table, grid_table, main_table
 from analysis.tables.table import (
     Column,
     Table,
@@ -169,11 +164,7 @@ def test_votes_are_over_equal_answers_not_equal_texts():
 NASTY = Table(
     "n",
     "50 % of A_B & {C} #1 ~ ^ \\ $x$ <b> “q” ±",
-    (
-        Column("a", "a_b"),
-        Column("e", "Δ (95 % interval)", scale=100, signed=True, words=True),
-        Column("s", "s"),
-    ),
+    (Column("a", "a_b"), Column("e", "Δ (95 % interval)", scale=100, signed=True, words=True), Column("s", "s")),
     (
         {"a": "x|y_*", "e": Estimate(0.012, -0.01, 0.034, seeds=3, p_value=0.2), "s": "[1]"},
         {"a": "日本", "e": None, "s": 12345.0},

@@ -39,11 +39,7 @@ pytestmark = [
     ),
 ]
 PATIENCE = 900  # seconds, only against a command that hangs
-SIZES = [
-    "task.problems=8",
-    "evaluation.benchmarks.plain_words_heldout.problems=2",
-    "evaluation.samples_per_problem=2",
-]
+SIZES = ["task.problems=8", "evaluation.benchmarks.plain_words_heldout.problems=2", "evaluation.samples_per_problem=2"]
 SIZES += ["algorithm.prompts_per_step=2", "algorithm.responses_per_prompt=2", "algorithm.updates_per_step=1"]
 SIZES += ["sampling.max_response_tokens=8", "training.steps=2", "training.evaluate_every=2"]
 COIN = ["algorithm.reward.true_positive=0.5", "algorithm.reward.false_positive=0.5"]
@@ -138,16 +134,7 @@ def test_a_run_that_is_killed_at_step_two_goes_on_bit_for_bit(root: Path, undist
     other = root / "killed"
     other.mkdir()
     (other / "cache").symlink_to(root / "cache")
-    command = [
-        sys.executable,
-        "-m",
-        "harness",
-        "run",
-        "--no-answer",
-        *SMALL,
-        *FOUR,
-        f"runtime.results={other}",
-    ]
+    command = [sys.executable, "-m", "harness", "run", "--no-answer", *SMALL, *FOUR, f"runtime.results={other}"]
     again = ResultStore(other).run(undisturbed.run_id)
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + PATIENCE

@@ -6,13 +6,17 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sweep_support import Supervisor, final_table, spec, sweep, wait_until
+from sweep_support import STUB_PATH, Supervisor, final_table, spec, sweep, wait_until
 
 from harness.execution.attempt import Attempt
+from harness.execution.fork_server import SUPERVISOR, of_this_process
 from harness.store import ResultStore, RunDir, layout
 
 RUNS, STEPS, SECONDS = 4, 30, 0.02
@@ -71,6 +75,31 @@ def test_a_supervisor_that_is_killed_while_libraries_load_leaves_nothing_behind(
     wait_until(lambda: not first.others(), seconds=6, what="the fork server to end")
     assert store.run_ids() == []
     assert not list(scratch.glob("pymp-*"))
+
+
+def python(code: str, **environment: str) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": STUB_PATH, **environment})
+
+
+def test_a_fork_server_outlives_the_thread_that_started_it_and_no_supervisor(tmp_path):
+    begun = tmp_path / "begun"
+    code = f"import harness.execution.fork_server, time; open({str(begun)!r}, 'w'); time.sleep(99)"
+    with ThreadPoolExecutor(1) as thread:
+        server = thread.submit(python, code, **{SUPERVISOR: f"{os.getpid()}:{tmp_path}"}).result()
+        wait_until(begun.exists, what="the fork server")
+    time.sleep(1)
+    assert server.poll() is None
+    assert begun.exists()
+    server.kill()
+    assert python(code, **{SUPERVISOR: f"{server.pid}:{tmp_path}"}).wait() == -signal.SIGKILL
+    assert not tmp_path.exists()
+    with multiprocessing.get_context("fork").Pool(1) as pool:  # its processes have the folder of this one
+        assert pool.apply(of_this_process)[SUPERVISOR].endswith(":")
+
+
+def test_a_process_that_begins_after_its_parents_end_is_killed_whatever_it_does_on_signals():
+    code = "import signal; from harness.training import torchrun; signal.signal(15, signal.SIG_IGN)"
+    assert python(f"{code}; torchrun.die_with(1, signal.SIGTERM)").wait() == -signal.SIGKILL
 
 
 def test_what_workers_started_dies_with_a_killed_supervisor(store):

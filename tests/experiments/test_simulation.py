@@ -24,14 +24,7 @@ from simulated_looks import (
     simulate_ladders,
 )
 
-from harness.statistics.intervals import (
-    Independent,
-    Paired,
-    Verdict,
-    comparison_level,
-    judge,
-    judge_one,
-)
+from harness.statistics.intervals import Independent, Paired, Verdict, comparison_level, judge, judge_one
 from harness.statistics.sequential import design_levels
 
 LOOKS = (5, 8, 11, 14, 17, 20)

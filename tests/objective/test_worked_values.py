@@ -14,16 +14,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.identity import arm_id
 from harness.configuration.registry import member
 from harness.configuration.sections import AlgorithmConfig, OverlongConfig, RewardConfig
-from harness.objective.advantage import (
-    Advantage,
-    best_worst,
-    decoupled,
-    dropout,
-    gae,
-    group,
-    imitation,
-    return_to_go,
-)
+from harness.objective.advantage import Advantage, best_worst, decoupled, dropout, gae, group, imitation, return_to_go
 from harness.objective.objective import Objective
 from harness.objective.types import TokenCounts
 from harness.reward.shaping import reward_components, shaped_rewards

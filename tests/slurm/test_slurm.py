@@ -27,14 +27,7 @@ SLURM += ["hydra.launcher.signal_delay_s=30", "+hydra.launcher.additional_parame
 SLURM += ["--no-answer", PARTITION]
 GRID = ["-m", "algorithm=grpo,dapo", "seed=0,1", *FEW_STEPS]
 STEPS = 100
-LONG = [
-    "-m",
-    "algorithm=grpo",
-    "seed=0",
-    *FEW_STEPS,
-    f"training.steps={STEPS}",
-    "training.evaluate_every=100",
-]
+LONG = ["-m", "algorithm=grpo", "seed=0", *FEW_STEPS, f"training.steps={STEPS}", "training.evaluate_every=100"]
 
 
 def available() -> bool:
@@ -84,9 +77,7 @@ def test_an_array_goes_on_without_the_command_which_then_collects_the_answer(tmp
     command = [sys.executable, "-m", "harness", "run", *SLURM, *GRID, f"runtime.results={tmp_path}"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_until(
-        lambda: process.poll() is not None or ("finished", 1) in attempts(tmp_path).values(),
-        120,
-        "a finished run",
+        lambda: process.poll() is not None or ("finished", 1) in attempts(tmp_path).values(), 120, "a finished run"
     )
     assert process.poll() is None, "the command ended too early"
     process.send_signal(signal.SIGKILL)
@@ -108,8 +99,7 @@ def test_a_job_that_has_to_leave_checkpoints_requeues_and_resumes(
         subprocess.run(["scancel", "--signal=USR2", *jobs()], check=True)
     else:
         subprocess.run(
-            ["sbatch", "--partition=high", "--exclusive", "--output=/dev/null", "--wrap", "sleep 1"],
-            check=True,
+            ["sbatch", "--partition=high", "--exclusive", "--output=/dev/null", "--wrap", "sleep 1"], check=True
         )
     wait_until(lambda: list(attempts(tmp_path).values()) == [("interrupted", 1)], 60, "the interrupted run")
     (run,) = map(ResultStore(tmp_path).run, ResultStore(tmp_path).run_ids())

@@ -205,16 +205,28 @@ def test_groups_are_graded_while_others_are_sampled(bench: Bench, monkeypatch: p
         return grade(self, *answers, **more)
 
     def overlapping(self: NativeEngine, *request: Any) -> Completions:
-        graded.clear()
-        made = generate(self, *request)
-        assert self.on_group is None or graded.wait(60)  # before anybody has the responses
+        if (begin := self.on_group) is None:
+            return generate(self, *request)
+        logits, calls = self.decoder.logits, list[str]()
+
+        def told(group: int, completions: Completions) -> None:
+            graded.clear()
+            begin(group, completions)
+            assert graded.wait(60)  # before anybody has the others' responses
+            calls.append("graded")
+
+        self.on_group = told
+        with monkeypatch.context() as spied:
+            spied.setattr(self.decoder, "logits", lambda hidden: calls.append("token") or logits(hidden))
+            made = generate(self, *request)
+        assert "token" in calls[calls.index("graded") :]  # of groups that went on
         return made
 
     def alone(self: NativeEngine, *request: Any) -> Completions:
         self.on_group = None
         return generate(self, *request)
 
-    config = small_config(training__steps=2, algorithm__dead_groups__policy="refill")
+    config = small_config(training__steps=2, algorithm__dead_groups__policy="refill", sampling__max_response_tokens=24)
     monkeypatch.setattr(Grader, "grade", watched)
     monkeypatch.setattr(NativeEngine, "generate", overlapping)
     early = bench.trained(config)

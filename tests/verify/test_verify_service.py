@@ -90,12 +90,14 @@ def test_a_case_ends_after_its_processor_time_also_inside_one_call_of_c() -> Non
 
 
 def test_a_stopped_worker_ends_by_the_backstop() -> None:
-    with MathVerifier(VerifierConfig(workers=1, backstop_wall_seconds=3)) as verifier:
+    with MathVerifier(VerifierConfig(workers=1)) as verifier:
         assert verifier.verify(rf"\boxed{{{SUM}+b}}", f"{CLOSED}+b").correct
         (stopped,) = verifier.pool.process_ids()
         os.kill(stopped, signal.SIGSTOP)
+        patient, verifier.config.backstop_wall_seconds = verifier.config.backstop_wall_seconds, 1
         assert verifier.verify(rf"\boxed{{{SUM}+2b}}", f"{CLOSED}+2b").verdict == "timeout"
         assert stopped not in verifier.pool.process_ids()
+        verifier.config.backstop_wall_seconds = patient
         assert verifier.verify(rf"\boxed{{{SUM}+3b}}", f"{CLOSED}+3b").correct
 
 
