@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from analysis import headline
 from analysis.declared import AT_BUDGET, INTERACTIONS, MAIN, NO_COMPARISON, FollowedComparison, wanted_seeds
@@ -20,20 +19,19 @@ from analysis.tables.spending import Unequal, at_equal_tokens, equal_what, spent
 from analysis.tables.table import Column, Table, cell_text, to_markdown
 from analysis.tables.tuning import tuning_sentences
 from analysis.tables.words import (
-    budget_notes,
     collapse_warnings,
     declared_notes,
     grader_warnings,
     interval_name,
     metric_name,
     seeds_text,
-    short_batch_notes,
     survey_text,
-    untrained_notes,
+    training_notes,
 )
 from harness.configuration.numbers import format_amount, format_count
 from harness.evaluation.metrics.names import Metric, nothing_to_learn
 from harness.experiment.as_declared import declarations, declared_line
+from harness.experiment.looks import Decisions
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate, Finding, finding
 from harness.store import ResultStore
@@ -41,7 +39,7 @@ from harness.store import ResultStore
 # By design: what a row is called, and the head of the column of their names.
 _ROW_NOUNS = {
     "cumulative": ("step", "added to the arm before"), "one_factor": ("change", "change to the base"),
-    "factorial": ("patch", "effect of"),
+    "factorial": ("patch", "effect of"), "leave_one_out": ("arm", ""), "arms": ("arm", ""),
 }  # fmt: skip
 
 
@@ -128,7 +126,8 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
     small = [*_small_print(results, known_lines, named_rows), *curve_note]
     spent = spent_table(results) if table_lines and metric == plan.metrics[0] else None
     caveats = [*declared_notes(results.experiment), *caveats]
-    return Answer(sentences, small, caveats, _head(results), table_lines, _foot(results, total), spent)
+    head = _ROW_NOUNS[plan.design][1] or (f"against {wording.against}" if wording.against else "comparison")
+    return Answer(sentences, small, caveats, head, table_lines, _foot(results, total), spent)
 
 
 def _at_equal_tokens(
@@ -170,7 +169,7 @@ def finding_of(results: Results) -> Finding | None:
 
 def answers(results: Results, *, so_far: bool = False) -> list[Answer]:
     """The answer in each metric of the experiment, the first one first."""
-    return [answer_of(view, so_far=so_far) for view in results.each_metric()]
+    return [answer_of(view, so_far=so_far) for view in results.each_metric]
 
 
 def answer_sentences(results: Results) -> list[str]:
@@ -187,15 +186,8 @@ def answer_markdown(results: Results) -> str:
 def warnings_of(results: Results) -> list[str]:
     """What the answer has to be read with: nothing to learn or learned, collapsed seeds, and what the second grader does not confirm."""
     problem = nothing_to_learn(results.before_rl("avg"), f"on {results.experiment.plan.benchmark}")
-    first = [f"Before RL {problem}."] if problem else []
-    notes = [*untrained_notes(results.experiment), *budget_notes(results.experiment)]
-    return [
-        *first,
-        *notes,
-        *short_batch_notes(results.experiment),
-        *collapse_warnings(results),
-        *grader_warnings(results),
-    ]
+    notes = [*[f"Before RL {problem}."] * bool(problem), *training_notes(results.experiment)]
+    return [*notes, *collapse_warnings(results), *grader_warnings(results)]
 
 
 def _wording(results: Results, lines: Sequence[Line] = ()) -> Wording:
@@ -205,11 +197,7 @@ def _wording(results: Results, lines: Sequence[Line] = ()) -> Wording:
     references = {reference.label for reference in plan.references}
     alone = plan.design not in ("cumulative", "factorial") and len(references) == 1
     identifiers = all(arm.label == arm.name for arm in plan.arms)  # names of a configuration stay as they are spelled
-    return Wording(_row_nouns(plan)[0], short_name(references.pop()) if alone else "", identifiers, opening)
-
-
-def _row_nouns(plan: Plan) -> tuple[str, str]:
-    return _ROW_NOUNS.get(plan.design, ("arm", ""))
+    return Wording(_ROW_NOUNS[plan.design][0], short_name(references.pop()) if alone else "", identifiers, opening)
 
 
 _WAITS = "no finished run yet"
@@ -307,11 +295,6 @@ def _caveats(lines: Sequence[Line], plan: Plan, unequal: Sequence[Unequal]) -> l
     return caveats
 
 
-def _head(results: Results) -> str:
-    against = _wording(results).against
-    return _row_nouns(results.experiment.plan)[1] or (f"against {against}" if against else "comparison")
-
-
 def _foot(results: Results, total: Line | None) -> str:
     """The score of what the arms are compared with, with its interval, that before training, and the interval of all steps together."""
     plan, metric = results.experiment.plan, results.metric
@@ -338,16 +321,13 @@ def describe(delta: Estimate, metric: Metric) -> str:
     return f"{row.with_unit} ({interval_name([delta])} {row.interval}, {delta.seeds} seeds), {word}"
 
 
-def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
+def decisions(plan: Plan, store: ResultStore) -> Decisions:
     """Judge every comparison by the stored scores.
 
     The plan has the runs of all seeds up to the last look. With several metrics a comparison is open until all of them are decided, and
-    its state is that of the metric which is furthest from it; its text tells each.
-
-    Returns:
-        `comparisons`: arm, reference, state (open, decided, open at the budget) and text of each. `seed_counts`: arm to number of seeds.
+    its state (open, decided, open at the budget) is that of the metric which is furthest from it; its text tells each.
     """
-    by_metric = [view.looks for view in results_of(load_plan(store, plan, curves=False)).each_metric()]
+    by_metric = [view.looks for view in results_of(load_plan(store, plan, curves=False)).each_metric]
     order = ("open", AT_BUDGET, NO_COMPARISON, "decided")
     rows = [
         {
@@ -358,7 +338,7 @@ def decisions(plan: Plan, store: ResultStore) -> dict[str, Any]:
         }
         for comparisons in zip(*by_metric, strict=True)
     ]
-    return {"comparisons": rows, "seed_counts": wanted_seeds(plan, [*itertools.chain(*by_metric)])}
+    return Decisions(rows, wanted_seeds(plan, [*itertools.chain(*by_metric)]))
 
 
 def _comparison_text(comparison: FollowedComparison, plan: Plan) -> str:

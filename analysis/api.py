@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from analysis.figures.drawing import FORMATS, figure_style, save, tidy
 from analysis.frames import load_experiment
-from analysis.judgement import judge
+from analysis.judgement import judge, require_margin
 from analysis.report import figure_makers, write_answer
 from analysis.results import Results, on_benchmark, results_of
 from analysis.tables.experiment import all_tables
@@ -70,18 +70,11 @@ def difference(
     Raises `PlanError` for an unknown arm, `UnknownMetric`, `NoValueError` for a metric that no finished run has, and `ValueError` for a
     margin that is not above 0.
     """
+    require_margin(margin)
     view = _metric_view(results, metric)
-    plan, given_margin = view.experiment.plan, _stored_margin(view, margin)
-    return view.difference(plan.arm(arm), plan.arm(reference), given_margin).rescale(view.metric.scale)
-
-
-def _stored_margin(view: Results, margin: float | None) -> float | None:
-    """The margin that is given in the shown unit, else the declared one, in the stored unit."""
-    if margin is None:
-        return view.margin
-    if not 0 < margin < math.inf:
-        raise ValueError(f"margin={margin} must be a finite number above 0, in the unit that is shown")
-    return margin / view.metric.scale
+    plan, scale = view.experiment.plan, view.metric.scale
+    given_margin = None if margin is None else margin / scale
+    return view.difference(plan.arm(arm), plan.arm(reference), given_margin).rescale(scale)
 
 
 def tables_of(results: Results) -> dict[str, Table]:

@@ -12,7 +12,6 @@ import pandas as pd
 from analysis.results import Results, mean_over, on_benchmark
 from analysis.samples import is_evaluated
 from harness.evaluation.metrics.names import Metric
-from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate
 
 EFFECTS = (
@@ -83,14 +82,14 @@ def declared_effects(results: Results) -> list[Effect]:
 def _arm_effect(results: Results, kind: str, name: str, estimate: Estimate) -> Effect:
     plan, arm = results.experiment.plan, results.experiment.plan.arm(name)
     reference = plan.base if kind == BASE else plan.reference_of(arm) or plan.base
-    names = arm.name, reference.name, _comparison_name(arm, reference), plan.benchmark
-    return Effect(kind, results.metric, estimate, *names)
+    comparison = f"{arm.plain_label} against {reference.plain_label}"
+    return Effect(kind, results.metric, estimate, arm.name, reference.name, comparison, plan.benchmark)
 
 
 def all_effects(results: Results) -> list[Effect]:
     """Every effect of the experiment: in each of its metrics, and on each other benchmark and their mean."""
-    effects = [effect for view in results.each_metric() for effect in declared_effects(view)]
-    for view in results.each_metric():
+    effects = [effect for view in results.each_metric for effect in declared_effects(view)]
+    for view in results.each_metric:
         for name, estimates in benchmark_differences(view).items():
             pairs = (_arm_effect(view, REFERENCE, *pair) for pair in estimates.items())
             effects += [replace(effect, benchmark=name) for effect in pairs]
@@ -120,7 +119,3 @@ def benchmark_views(results: Results) -> dict[str, Results]:
     scored_views = {name: view for name, view in others.items() if any(view.scores(arm, "avg") for arm in plan.arms)}
     views = {name: view.about(results.metric) for name, view in {plan.benchmark: results, **scored_views}.items()}
     return views if any(view.values(arm) for view in views.values() for arm in plan.arms) else {}
-
-
-def _comparison_name(arm: PlannedArm, reference: PlannedArm) -> str:
-    return f"{arm.plain_label} against {reference.plain_label}"

@@ -22,17 +22,24 @@ from analysis.figures.effects import forest_figure
 from analysis.html.page import Section, answer_html, document, list_html, table_html
 from analysis.judged_scores import NONE, SEED, JudgedScores
 from analysis.line import Line
-from analysis.score_table import ABOVE, read_file, score_table
+from analysis.score_table import ABOVE, UNITS, read_file, score_table
 from analysis.tables.judged import judged_tables
 from analysis.tables.table import Table, numbers_text, renderings, write_texts
 from analysis.tables.words import seeds_text
 from analysis.terminal import answer_text
+from harness.configuration.error import require
 from harness.configuration.numbers import format_amount
 from harness.evaluation.metrics.names import HIGHER, LOWER
 from harness.statistics.intervals import Paired, judge_one, survey_text
 from harness.store.foreign_text import csv_text
 
 _MOST_ROWS = 60  # comparisons that a figure has room for
+
+
+def require_margin(margin: float | None) -> None:
+    """Raises `ValueError` for a margin, in the unit that is shown, that is no finite number above 0."""
+    if margin is not None and not 0 < margin < math.inf:
+        raise ValueError(f"margin={margin} must be a finite number above 0, in the unit that is shown")
 
 
 def judge(
@@ -56,14 +63,12 @@ def judge(
         columns: what `analysis.score_table.score_table` takes: arm, seed, score, baseline, by, benchmark, where, unit, evaluation_seed.
 
     Raises:
-        ValueError: `better`, `pair` or `margin` is none; as a `TableError` for a table that cannot be read as scores.
+        ValueError: `better`, `pair`, `unit` or `margin` is none; as a `TableError` for a table that cannot be read as scores.
     """
-    if better not in (HIGHER, LOWER):
-        raise ValueError(f"better={better!r} is neither {HIGHER} nor {LOWER}")
-    if pair not in (SEED, NONE, None):
-        raise ValueError(f"pair={pair!r} is neither {SEED} nor {NONE}")
-    if margin is not None and not 0 < margin < math.inf:
-        raise ValueError(f"margin={margin} must be a finite number above 0, in the unit that is shown")
+    require("better", better, (HIGHER, LOWER))
+    require("pair", pair or SEED, (SEED, NONE))
+    require("unit", columns.get("unit") or UNITS[0], UNITS)
+    require_margin(margin)
     frame = source if isinstance(source, pd.DataFrame) else read_file(Path(source))
     stem = "scores" if isinstance(source, pd.DataFrame) else Path(source).stem
     return Judgement(score_table(frame, **columns), name or stem, margin, pair, better)

@@ -1,7 +1,7 @@
 """The methods paragraph of a paper: what plan, configurations and manifests say, and the sources of the settings as BibTeX."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -161,7 +161,8 @@ class Methods:
     def _training(self) -> Iterator[str]:
         """What a run is trained on and for how long; a budget ends it before its last step."""
         steps = {arm: settings.get("training.steps") for arm, settings in self.configurations.items()}
-        budgets = {arm: text for arm, settings in self.configurations.items() if (text := _budget(settings))}
+        tokens = {arm: settings.get("training.generated_tokens") for arm, settings in self.configurations.items()}
+        budgets = {arm: f"{count:,.0f} generated tokens" for arm, count in tokens.items() if count}
         if not budgets:
             yield self.fill(_TRAINING)
             return
@@ -178,14 +179,14 @@ class Methods:
         if n and problems:
             samples_text = f", over {format_count(n, 'sample')} of each of {format_count(problems, 'problem')}"
             samples_text += self.fill(" at temperature {evaluation.temperature} and top-p {evaluation.top_p}")
-        names = " and ".join(map(metric_name, self.results.each_metric()))
+        names = " and ".join(map(metric_name, self.results.each_metric))
         benchmark = plan.benchmark.replace("_", " ").replace("heldout", "held-out problems")
         equal = equal_what(self.results)
         compared = f"; arms are compared {equal}" * bool(equal)
         return f"We report {names} on {benchmark}{plan.cap_text}{samples_text}, after the last step of every run{compared}."
 
     def _statistics(self) -> Iterator[str]:
-        plan, views = self.results.experiment.plan, self.results.each_metric()
+        plan, views = self.results.experiment.plan, self.results.each_metric
         yield from declared_notes(self.results.experiment)
         kinds = [(view, kind) for view in views for kind in (MAIN, INTERACTIONS) if kind in view.attributions]
         effects = [[*view.attributions[kind].effects] for view, kind in kinds]
@@ -251,12 +252,6 @@ class Methods:
 def _join(values: Iterable[object], joint: str) -> str:
     """Every value once, in their order."""
     return joint.join(dict.fromkeys(map(str, values)))
-
-
-def _budget(settings: Mapping[str, Any]) -> str:
-    """``200,000 generated tokens``; nothing where the number of steps alone ends a run."""
-    tokens = settings.get("training.generated_tokens")
-    return f"{tokens:,.0f} generated tokens" if tokens else ""
 
 
 def _arm(arm: PlannedArm) -> str:

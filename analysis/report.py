@@ -14,7 +14,7 @@ from analysis.figures.curves import FIGURES, accuracy_figure, k_figure, metric_f
 from analysis.figures.drawing import FORMATS, WRITTEN_FORMATS, figure_style, save
 from analysis.figures.effects import design_figure, differences_figure, grid_figure
 from analysis.frames import SCORES, load_experiment, long
-from analysis.html.page import write_page
+from analysis.html.page import render_page
 from analysis.methods import Methods
 from analysis.results import Results, results_of
 from analysis.samples import column_of, is_computed
@@ -70,7 +70,7 @@ def write_answer(
     for path in _stale_files(results, out, paths) if replace else ():
         path.unlink()
     if only in ("all", "page"):  # it links what lies beside it
-        paths.append(write_page(results, store_root, out / "report.html"))
+        paths += write_texts(out, {"report.html": render_page(results, store_root)})
     return paths
 
 
@@ -129,7 +129,7 @@ def figure_makers(
 
     ``views``: the results about one metric each, the first of which has the plain names; None: those that the experiment declares.
     """
-    experiment, views = results.experiment, results.each_metric() if views is None else views
+    experiment, views = results.experiment, results.each_metric if views is None else views
     for view in views:
         suffix = metric_suffix(view) if len(views) > 1 else ""
         yield f"differences{suffix}", partial(differences_figure, view)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -31,12 +31,9 @@ class Results(Values):
         """The same results with answers about another metric; its values are computed where they are not there yet."""
         return replace(with_metrics(self, [metric]), selected_metric=metric)
 
+    @cached_property
     def each_metric(self) -> tuple[Results, ...]:
         """These results about each metric of the experiment, in its order; what one of them has computed it keeps."""
-        return self._views
-
-    @cached_property
-    def _views(self) -> tuple[Results, ...]:
         metrics = self.experiment.plan.metrics
         return tuple(self if metric == self.metric else self.about(metric) for metric in metrics)
 
@@ -165,19 +162,17 @@ def _per_seed(experiment: Frames, rows: pd.DataFrame) -> pd.DataFrame:
     return means.join(spent.set_index(_ROW)[columns].astype(np.float64).add_prefix("train_"), on=_ROW)
 
 
-def _each_run(experiment: Frames, per_seed: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, pd.DataFrame, int]]:
-    """The evaluations, logged steps and checkpoint of each row."""
-    no_steps = experiment.steps.iloc[:0]
-    for run_id, arm, cap, step in per_seed[[*_ROW, "checkpoint"]].itertuples(index=False):
-        yield experiment.evaluations[run_id, arm, cap], experiment.training.get((run_id, arm), no_steps), int(step)
-
-
 def with_metrics(results: Results, metrics: Sequence[Metric]) -> Results:
     """The results with a column for each metric that no evaluation has by itself."""
     missing = [metric for metric in metrics if is_computed(metric) and column_of(metric) not in results.per_seed]
     if not missing:
         return results
-    runs = list(_each_run(results.experiment, results.per_seed))
+    evaluations, training = results.experiment.evaluations, results.experiment.training
+    no_steps = results.experiment.steps.iloc[:0]
+    runs = [
+        (evaluations[run_id, arm, cap], training.get((run_id, arm), no_steps), int(step))
+        for run_id, arm, cap, step in results.per_seed[[*_ROW, "checkpoint"]].itertuples(index=False)
+    ]
     new = {column_of(metric): [value_of(metric, *run) for run in runs] for metric in missing}
     return replace(results, per_seed=results.per_seed.assign(**new))
 

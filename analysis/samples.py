@@ -95,10 +95,6 @@ def _grader_row(samples: names.Samples, second_R: names.Codes) -> dict[str, floa
     return row
 
 
-def _float(value: float | None) -> float:
-    return np.nan if value is None else value
-
-
 def _row(samples: names.Samples, reduction: names.Reduction, entropy: float, log_prob: float) -> dict[str, Any]:
     tokens, means = int(samples.tokens_R.sum()), reduction.means
     return {
@@ -110,7 +106,7 @@ def _row(samples: names.Samples, reduction: names.Reduction, entropy: float, log
         "lost_samples": reduction.lost_samples,
         "entropy_nats": entropy / tokens if tokens else np.nan,
         "token_probability": float(np.exp(log_prob / tokens)) if tokens else np.nan,
-        **{f"tokens_{kind}_{name}": _float(row[name]) for kind, row in reduction.lengths.items() for name in _LENGTHS},
+        **{f"tokens_{kind}_{name}": row[name] for kind, row in reduction.lengths.items() for name in _LENGTHS},
         **{f"verdict_{name}": count for name, count in reduction.verdicts.items()},
     }
 
@@ -188,9 +184,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = {
 
 def column_of(metric: Metric) -> str:
     """The column of ``Results.per_seed`` that holds a metric."""
-    if metric.kind not in COLUMNS:
-        return metric.name
-    return COLUMNS[metric.kind]
+    return COLUMNS.get(metric.kind, metric.name)
 
 
 def is_evaluated(metric: Metric) -> bool:

@@ -9,9 +9,8 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 ABOVE = "above"
+UNITS = ("percent", "fraction", "raw")
 FILES = (".csv", ".tsv", ".txt", ".parquet", ".jsonl", ".ndjson", ".json")
 _ARMS = (
     "arm", "method", "algorithm", "algo", "system", "variant", "config", "configuration", "exp_name", "group", "name", "run", "model",
@@ -74,12 +74,8 @@ def read_file(path: Path) -> pd.DataFrame:
     if suffix not in FILES:
         raise TableError(f"{path}: no table of a known kind; one of {', '.join(FILES)}")
     try:
-        lines = partial(_read_json, lines=True)
-        readers: dict[str, Callable[[Path], pd.DataFrame]]
-        readers = {".json": _read_json, ".jsonl": lines, ".ndjson": lines, ".parquet": _read_parquet}
-        frame = readers.get(suffix, _read_csv)(path)
-    except TableError as error:
-        raise TableError(f"{path}: {error}") from error
+        reader = _read_parquet if suffix == ".parquet" else _read_json if "json" in suffix else _read_csv
+        frame = reader(path)
     except (ValueError, OSError, csv.Error, RecursionError) as error:
         raise TableError(f"{path}: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
     if not len(frame):
@@ -104,7 +100,8 @@ def _nested_as_text(cell: Any) -> Any:
     return str(cell) if isinstance(cell, list | dict | np.ndarray) else cell
 
 
-def _read_json(path: Path, lines: bool = False) -> pd.DataFrame:
+def _read_json(path: Path) -> pd.DataFrame:
+    lines = path.suffix.lower() != ".json"
     text = io.StringIO(path.read_text(encoding="utf-8-sig"))
     frame = pd.read_json(text, lines=lines, dtype=False, convert_axes=False, precise_float=True)
     frame.index = pd.RangeIndex(-1, len(frame) - 1)  # errors add a header's line to the first row's
@@ -188,7 +185,7 @@ def score_table(
     roles = [name for name in (arm, seed, benchmark, evaluation_seed, *groups, *scores) if name]
     columns = {"arm": arm, "seed": seed, "evaluation seed": evaluation_seed, "score": ", ".join(scores)}
     columns |= {"benchmark": benchmark, "judged apart by": ", ".join(groups)}
-    notes.insert(0, _describe_columns(columns))
+    notes.insert(0, f"columns read as {'; '.join(f'{name}: {value}' for name, value in columns.items() if value)}")
     if seed is None:
         are = "the rows of an arm are its seeds, compared unpaired" if evaluation_seed is None else "an arm is one run"
         notes.append(f"no column of seeds: {are} (seed= names the column)")
@@ -298,8 +295,7 @@ def _chart_runs(frame: pd.DataFrame, where: dict[str, object], notes: list[str])
     rows: dict[str, dict[str, object]] = {}
     ends: dict[str, float] = {}
     for name in columns:
-        match = _CHART.fullmatch(name)
-        run, metric = (match[1], match[2]) if match else (name, name)
+        run, _, metric = name.rpartition(" - ")
         parts = _RUN_NAME.fullmatch(run)
         if parts is None:
             raise TableError(
@@ -324,15 +320,16 @@ def _tidy_rows(
     benchmark: str | None, evaluation_seed: str | None,
 ) -> pd.DataFrame:  # fmt: skip
     """Rows of arm, seed, evaluation, group, benchmark, value and row."""
-    names = {name: _to_names(frame[name]) for name in filter(None, (arm, benchmark, evaluation_seed, *groups))}
-    for name in filter(None, (arm, benchmark, evaluation_seed)):
+    needed = [name for name in (arm, benchmark, evaluation_seed, seed) if name]
+    names = {name: _to_names(frame[name]) for name in [*needed, *groups]}
+    for name in needed:
         if (absent := names[name] == "").any():
             raise TableError(f"row {frame.index[absent][0] + 2} has no {name}")
     varying_columns = [name for name in groups if names[name].nunique() > 1] or list(groups)
     group = pd.Series("", index=frame.index)
     for name in varying_columns:
         group = group.str.cat(names[name], sep=", ").str.strip(", ")
-    columns = {"arm": names[arm], "seed": 0 if seed is None else _to_seeds(frame, seed), "group": group}
+    columns = {"arm": names[arm], "seed": 0 if seed is None else _to_seeds(names[seed]), "group": group}
     label = pd.DataFrame({**columns, "row": frame.index + 2})
     label["evaluation"] = names[evaluation_seed] if evaluation_seed else ""
     # Arms stand in the table's order, whichever of their rows are left out.
@@ -360,11 +357,8 @@ def _to_names(column: pd.Series) -> pd.Series:
     return pd.Series(texts[codes], index=column.index)
 
 
-def _to_seeds(frame: pd.DataFrame, seed: str) -> pd.Series:
+def _to_seeds(names: pd.Series) -> pd.Series:
     """Seeds as whole numbers where they are (``01`` and ``1.0`` too), else as they are spelled: of 20 digits a float makes one of many."""
-    names = _to_names(frame[seed])
-    if (absent := names == "").any():
-        raise TableError(f"row {frame.index[absent][0] + 2} has no {seed}")
     codes, texts = pd.factorize(names)
     numbers = pd.to_numeric(pd.Series(texts), errors="coerce").to_numpy(dtype=float)
     if bool((np.isfinite(numbers) & (numbers % 1 == 0) & (np.abs(numbers) < _MOST_EXACT)).all()):
@@ -449,10 +443,9 @@ def _guess_unit(rows: pd.DataFrame, notes: list[str]) -> str:
     if low < 0 or high > 100 or high <= _LEAST_PERCENT:
         notes.append(f"unit: the table's own, since scores go from {low:g} to {high:g} (unit=percent for points)")
         return "raw"
-    largest = {name: rows.groupby(name, sort=False)["value"].max() for name in ("row", "benchmark")}
-    small = {name: list(values.index[(values > 0) & (values <= 1)]) for name, values in largest.items()}
-    for name, places in small.items():
-        if places:
+    for name in ("row", "benchmark"):
+        largest = rows.groupby(name, sort=False)["value"].max()
+        if places := list(largest.index[(largest > 0) & (largest <= 1)]):
             text = f"{name} {', '.join(map(str, places[:_LIMIT]))}"
             raise TableError(
                 f"per cent and fractions are mixed: {text} has no score above 1; make them one, or give unit=percent"
@@ -486,7 +479,3 @@ def _baselines(rows: pd.DataFrame, requests: Sequence[str], notes: list[str]) ->
         notes.append(f"compared with {baselines[group]}{hint}{f' in {group}' if group and len(arms) < _LIMIT else ''}")
     notes[:] = dict.fromkeys(notes)
     return baselines
-
-
-def _describe_columns(columns: Mapping[str, str | None]) -> str:
-    return f"columns read as {'; '.join(f'{name}: {value}' for name, value in columns.items() if value)}"

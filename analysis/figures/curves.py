@@ -1,6 +1,6 @@
 """Curves over training and over k: accuracy, a metric, every logged quantity, Pass@k and Maj@k, the profile of problems."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -55,18 +55,6 @@ def metric_figure(results: Results) -> Figure | None:
     return figure
 
 
-def _k_panels(ks: Iterable[float]) -> tuple[Figure, Any]:
-    """A figure with one panel for Pass@k and one for Maj@k, side by side on one scale, k in powers of two."""
-    figure, axes = drawing.new_figure(wide=True, ncols=2, sharey=True)
-    for panel, title in zip(axes, ("Pass@k, %", "Maj@k, %"), strict=True):
-        panel.set_xscale("log", base=2)
-        panel.set_xticks(list(ks), [f"{k:.0f}" for k in ks])
-        panel.minorticks_off()
-        panel.set_xlabel("k")
-        panel.set_title(title, loc="left")
-    return figure, axes
-
-
 _GUESSES: dict[str, Any] = {"color": "#999999", "linestyle": ":", "label": "blind answers"}
 
 
@@ -75,10 +63,15 @@ def k_figure(results: Results) -> Figure | None:
     before = drawing.k_curves(results, None)
     if not before:
         return None
-    figure, axes = _k_panels(before["pass"].x)
+    figure, axes = drawing.new_figure(wide=True, ncols=2, sharey=True)
     line_style: dict[str, Any] = {"color": "#666666", "linestyle": "--", "label": "before RL"}
     after = {arm.name: drawing.k_curves(results, arm.name) for arm in results.experiment.plan.arms}
     for axes_, (kind, baseline) in zip(axes, before.items(), strict=True):
+        axes_.set_xscale("log", base=2)
+        axes_.set_xticks(before["pass"].x, [f"{k:.0f}" for k in before["pass"].x])
+        axes_.minorticks_off()
+        axes_.set(xlabel="k")
+        axes_.set_title(f"{kind.capitalize()}@k, %", loc="left")
         axes_.plot(baseline.x, baseline.mean, zorder=4, **line_style)
         levels = [metric(f"{kind}@{k:.0f}").by_guessing(results.experiment.plan.chance) for k in baseline.x]
         if None not in levels:

@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,7 +54,7 @@ def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, m
         axes.axvspan(-margin, margin, color=VERDICTS["equivalent"].colour, alpha=0.12, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
     estimates = [effect.estimate for effect in effects]
-    draw_verdicts(axes, dict(enumerate(effect.shown_estimate for effect in effects)))
+    draw_verdicts(axes, [effect.shown_estimate for effect in effects])
     column = difference_column(effects[0].metric, "", "", estimates)
     drawing.label_rows(axes, row_labels, [cell_text(estimate, column) for estimate in estimates])
     band = f"; band: within {margin:g}" if margin is not None else ""
@@ -62,21 +62,19 @@ def forest_figure(effects: Sequence[Effect], label: str, margin: float | None, m
     return figure
 
 
-def draw_verdicts(
-    axes: Any, estimates: Mapping[float, Estimate], limits: tuple[float, float] | None = None, alpha: float = 1.0
-) -> None:
+def draw_verdicts(axes: Any, estimates: Sequence[Estimate]) -> None:
     """Draw estimates by their rows in the look of the verdict; arrows where an interval leaves the axis."""
-    low, high = limits or interval_limits([*estimates.values()])
+    low, high = interval_limits(estimates)
     axes.set_xlim(low, high)
-    for row, estimate in estimates.items():
+    for row, estimate in enumerate(estimates):
         look = look_of(estimate.verdict)
         face = "white" if is_hollow(estimate.verdict) else look.colour
-        mark = {"color": look.colour, "marker": look.marker, "markerfacecolor": face, "alpha": alpha}
+        mark = {"color": look.colour, "marker": look.marker, "markerfacecolor": face, "alpha": 1.0}
         ends = [[estimate.value - estimate.low], [estimate.high - estimate.value]]
         axes.errorbar([estimate.value], [row], xerr=ends, capsize=2, linewidth=1, linestyle="none", zorder=3, **mark)
         for is_outside, end, arrow in ((estimate.low < low, low, "<"), (estimate.high > high, high, ">")):
             if is_outside:
-                axes.plot([end], [row], marker=arrow, color=look.colour, alpha=alpha, clip_on=False, zorder=4)
+                axes.plot([end], [row], marker=arrow, color=look.colour, alpha=1.0, clip_on=False, zorder=4)
 
 
 def design_figure(results: Results, kind: str) -> Figure | None:

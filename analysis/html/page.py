@@ -40,7 +40,6 @@ from harness.experiment.as_declared import declared_line
 from harness.experiment.plan import Plan
 from harness.statistics.intervals import Estimate
 from harness.store import ResultStore, StoreError
-from harness.store.atomic import write_file
 from harness.store.foreign_text import visible
 from harness.store.reader import run_state
 from harness.store.run import RunDir
@@ -58,12 +57,6 @@ class Section:
     name: str
     html: str
     folded: bool = False
-
-
-def write_page(results: Results, store_root: Path | str, path: Path) -> Path:
-    """Write the page and return its path."""
-    write_file(path, render_page(results, store_root).encode(), durable=False)
-    return path
 
 
 def render_page(
@@ -341,7 +334,7 @@ def _declared_panels(results: Results) -> Iterable[Panel]:
     plan = results.experiment.plan
     score = Panel("avg", f"evaluation {drawing.score_label(plan)}", scale=plan.score.scale, evaluated=True)
     panels = list[Panel]()
-    for view in results.each_metric():
+    for view in results.each_metric:
         metric, training = view.metric, view.metric.kind == TRAINING
         label = f"{metric.header}{' (training)' if training else f', cap {plan.primary_cap}'}"
         column = str(metric.parameter) if training else view.column

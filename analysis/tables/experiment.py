@@ -10,7 +10,6 @@ from analysis.tables import words
 from analysis.tables.table import Cell, Column, Table
 from analysis.tables.tuning import tuning_table
 from harness.evaluation.metrics.names import metric
-from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate
 
 Rows = list[Mapping[str, Cell]]
@@ -21,7 +20,7 @@ _LEGEND = "Engaged: the share of the training data that the difference touched, 
 def all_tables(results: Results) -> list[Table]:
     """Make every table the design has; wall time touches none of them."""
     return [
-        *map(main_table, results.each_metric()),
+        *map(main_table, results.each_metric),
         *benchmark_tables(results),
         answers_table(results),
         behaviour_table(results),
@@ -31,7 +30,7 @@ def all_tables(results: Results) -> list[Table]:
 
 def answer_tables(results: Results) -> list[Table]:
     """Make the tables that answer the question: the main one of each metric, and what the design is for."""
-    return [*map(main_table, results.each_metric()), *design_tables(results)]
+    return [*map(main_table, results.each_metric), *design_tables(results)]
 
 
 def main_table(results: Results) -> Table:
@@ -50,7 +49,7 @@ def main_table(results: Results) -> Table:
         row: dict[str, Cell] = {"arm": arm.label + words.MARK * (arm.name in odd_arms), "score": results.mean(arm)}
         row |= {"reference": reference.label if reference else None}
         row |= {"delta": delta, "delta_base": base_deltas.get(arm.name)}
-        row |= {"look": states.get(arm.name), "seeds": _seeds(results, arm)}
+        row |= {"look": states.get(arm.name), "seeds": f"{len(results.values(arm))}/{len(plan.seeds_of(arm))}"}
         row["engaged"] = arm_engagements[arm.name].text(delta is not None and delta.resolved) or None
         if number:
             unit = f" {number.unit}" * (len(sources) > 1)
@@ -145,7 +144,7 @@ def _means_table(
 def benchmark_tables(results: Results) -> list[Table]:
     """Make scores and differences by benchmark, for each metric that evaluations have; none where only one benchmark has any."""
     tables = []
-    for view in results.each_metric():
+    for view in results.each_metric:
         if views := effects.benchmark_views(view):
             tables.append(_scores(view, views))
             differences = effects.benchmark_differences(view)
@@ -221,7 +220,7 @@ _EFFECTS = {
 
 def design_tables(results: Results) -> list[Table]:
     """Make the tables that only the design of the experiment has: effects, looks, a grid, trials."""
-    views, kinds = results.each_metric(), declared.kinds_of(results.experiment.plan)
+    views, kinds = results.each_metric, declared.kinds_of(results.experiment.plan)
     others = [*map(looks_table, views), *map(grid_table, views), tuning_table(results)]
     return [*(effects_table(view, kind) for view in views for kind in kinds), *(table for table in others if table)]
 
@@ -293,7 +292,3 @@ def grid_table(results: Results) -> Table | None:
         all_pairs = "simultaneous intervals of all pairs of cells; declared differences as in their table"
         notes.append(f"Best: {plan.arm(best).label}. Not distinguishable from it ({all_pairs}): {rest}.")
     return words.experiment_table(results, "grid", "grid", columns, rows, notes, by_metric=True)
-
-
-def _seeds(results: Results, arm: PlannedArm) -> str:
-    return f"{len(results.values(arm))}/{len(results.experiment.plan.seeds_of(arm))}"

@@ -157,6 +157,7 @@ def _markdown(text: str) -> str:
     return re.sub(r"[\\`*_|<>]|(?<=\])\(", r"\\\g<0>", visible(text)).replace("\n", " ")
 
 
+# A cell that is a number, with its interval and the words behind them.
 _NUMBER = r"[+−]?\d[\d.\u2009]*(?:e[+−]?\d+)?"
 _CELL = re.compile(rf"({_NUMBER})(?: (\[[^\]]*\]))?(?: (.*))?")
 
@@ -214,12 +215,6 @@ _ONE_COLUMN = 60  # characters of a row that a column of a two-column paper has 
 _FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}"
 
 
-def number_parts(text: str) -> tuple[str, str, str] | None:
-    """Split a cell into its number, its interval and the words behind them; None where it is no number."""
-    match = _CELL.fullmatch(text)
-    return None if match is None else (match[1], match[2] or "", match[3] or "")
-
-
 def numbers_text(tables: Sequence[Table], extra_numbers: Mapping[str, str]) -> str:
     r"""Write a ``\newcommand`` for each number, interval and verdict, named by table, row and column key, and of ``extra_numbers``."""
     numbers = {command_name(name): text for name, text in extra_numbers.items()}
@@ -230,8 +225,8 @@ def numbers_text(tables: Sequence[Table], extra_numbers: Mapping[str, str]) -> s
             place = command_name(str(rows[: index + 1].count(rows[index]))) * (rows.count(rows[index]) > 1)
             for column, text in zip(table.columns[leading:], texts[leading:], strict=True):
                 name = command_name(table.name) + rows[index] + place + command_name(column.key)
-                parts = number_parts(text) if column.words or "[" in text else None
-                number, interval, word = parts or (text, "", "")
+                match = _CELL.fullmatch(text) if column.words or "[" in text else None
+                number, interval, word = match.groups("") if match else (text, "", "")
                 ends = {"": number if text != ABSENT else "", "Interval": interval, "Word": word}
                 numbers |= {f"{name}{end}": value for end, value in ends.items() if value}
     lines = [f"\\newcommand{{\\{name}}}{{{latex_escape(text)}}}" for name, text in numbers.items()]

@@ -164,14 +164,18 @@ def _caveats(results: Results, short: bool) -> list[str]:
     single = any(len(results.values(arm)) == 1 for arm in plan.arms)
     notes = declared_notes(experiment)
     notes += ["Single training seed in at least one arm: with one seed nothing can be resolved."] * single
-    notes += [*_absent_notes(results), *untrained_notes(experiment), *budget_notes(experiment)]
-    notes += short_batch_notes(experiment)
+    notes += [*_absent_notes(results), *training_notes(experiment)]
     if odd := odd_arms(experiment):
         runs = (f"{name}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}" for name, seeds in odd.items())
         details = "" if short else f": {'; '.join(runs)}. `harness status RUN RUN` says what differs"
         meaning = "made by other code, packages or another device than the other runs of this table"
         notes.append(f"{MARK.strip()} {meaning}{details}.")
     return [*notes, *plan.notes, *(f"Missing: {line}." for line in (*experiment.notes, *results.notes))]
+
+
+def training_notes(experiment: Frames) -> list[str]:
+    """Say what training did not do as it was asked to: learn, spend its budget and no more, fill its batches."""
+    return [*untrained_notes(experiment), *_budget_notes(experiment), *_short_batch_notes(experiment)]
 
 
 _LACKS = {  # what a run lacks to learn, and the column whose value 0 at every step says so
@@ -198,7 +202,7 @@ def untrained_notes(experiment: Frames) -> list[str]:
     return notes
 
 
-def budget_notes(experiment: Frames) -> list[str]:
+def _budget_notes(experiment: Frames) -> list[str]:
     """Say which runs of a matched budget ended before it was spent, and which arms spent 2 % more tokens than their budget or over."""
     plan, run_names, over = experiment.plan, list[str](), list[str]()
     for name, runs in experiment.spent.groupby("arm", sort=False):
@@ -216,7 +220,7 @@ def budget_notes(experiment: Frames) -> list[str]:
     ]
 
 
-def short_batch_notes(experiment: Frames) -> list[str]:
+def _short_batch_notes(experiment: Frames) -> list[str]:
     """Say which arms trained steps on fewer groups than were asked for, since dynamic sampling met its bound of rounds."""
     counts = dict[str, list[float]]()
     if "kept_groups" not in experiment.steps:

@@ -40,11 +40,6 @@ class Report(VerbAnswer):
     written: list[str]
 
 
-def write_answer(store: ResultStore, experiment: str, *, only: str = "all") -> None:
-    """Write the tables, figures and page of an experiment, or `only` one of them, and print what was found; raises `StoreError`."""
-    show_report(report_of(store, experiment, only=only))
-
-
 def show_report(report: Report) -> None:
     """Print the answer, in colour where the terminal has it, and at last where its page lies."""
     if report.text and report.part == "methods":
@@ -97,7 +92,7 @@ def report_of(
     is_stored_answer = only == "all" and out is None
     replace = is_stored_answer and not answer_stands(store, experiment)
     results = _results(store, experiment, curves=only != "table")
-    metrics, sentences = list(map(_metric_record, results.each_metric())), answer_sentences(results)
+    metrics, sentences = list(map(_metric_record, results.each_metric)), answer_sentences(results)
     if only == "table":
         return Report(experiment, metrics, sentences, terminal_text(results), only, None, [])
     from analysis.report import write_answer
@@ -154,9 +149,8 @@ def table_so_far(store: ResultStore, experiment: str) -> str:
 def decide(plan: Plan, store: ResultStore) -> Decisions:
     """Judge a plan that has the runs of all seeds by the stored scores: what is decided, and which seeds come next."""
     from analysis.answer import decisions
-    from harness.experiment.looks import Decisions
 
-    return Decisions(**decisions(plan, store))
+    return decisions(plan, store)
 
 
 def metrics_of(store: ResultStore, plan: Plan) -> list[float]:

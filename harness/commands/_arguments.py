@@ -99,13 +99,14 @@ class Selection:
     runtime: RuntimeConfig
 
 
-def select(overrides: Sequence[str]) -> Selection:
-    """Read `experiment=NAME`, any number of them, and runtime overrides. Raises `ConfigError` for anything else."""
+def select(overrides: Sequence[str], keys: Sequence[str] = ()) -> Selection:
+    """Read `experiment=NAME`, any number of them, and runtime overrides. Raises `ConfigError` for others, which tells of the `keys`, too."""
+    takes = "".join(f"{key}=, " for key in keys)
     names, rest = split(overrides, "experiment")
     for item in rest:
         if not of_machine(item):
             raise ConfigError(
-                f"{item!r} is of no use here: stored runs are what they are; give experiment=NAME and runtime.* only"
+                f"{item!r} is of no use here: stored runs are what they are; give {takes}experiment=NAME and runtime.* only"
             )
     runtime = compose_run(rest).runtime
     store = ResultStore(runtime.results)

@@ -12,8 +12,9 @@ from harness.commands._answer import (
     dropped_runs_line,
     metrics_of,
     put_back,
+    report_of,
+    show_report,
     table_so_far,
-    write_answer,
 )
 from harness.commands._arguments import Exit
 from harness.commands._launch import Launch
@@ -149,7 +150,7 @@ class ExperimentRun:
         is_current = summary.complete and answer_stands(store, name)
         # Who stops it wants the prompt back: figures take a minute or two, tables seconds.
         part = "table" if is_current else "tables" if summary.stopped_by is not None else "all"
-        write_answer(store, name, only=part)
+        show_report(report_of(store, name, only=part))
         if part == "tables":
             print(f"figures and page are left out; they come with: harness report experiment={name}")
 
@@ -177,19 +178,15 @@ def describe(name: str, total: int, summary: Summary, command: str) -> str:
         if count:
             parts.append(f"{count} {label.replace('_', ' ')}")
     lines = [f"{name}: {format_count(total)}: {', '.join(parts)}"]
+    outcomes = dict.fromkeys(summary.interrupted, "was interrupted") | dict.fromkeys(summary.failed, "failed")
     lines += [
-        f"  {run_id} {_outcome(summary, run_id)}: {_shorten(reason)}"
+        f"  {run_id} {outcomes.get(run_id, 'was not run')}: {_shorten(reason)}"
         for run_id, reason in summary.errors.items()
         if reason.strip()
     ]
     if not summary.ended_well:
         lines.append(f"run the same command again to finish the rest: {command}")
     return "\n".join(lines)
-
-
-def _outcome(summary: Summary, run_id: str) -> str:
-    run_ids_by_outcome = {"failed": summary.failed, "was interrupted": summary.interrupted}
-    return next((words for words, run_ids in run_ids_by_outcome.items() if run_id in run_ids), "was not run")
 
 
 def _shorten(reason: str) -> str:

@@ -22,8 +22,7 @@ from typing import Any
 from harness.commands._answer import formats_of
 from harness.commands._arguments import VerbAnswer, key_values, listed_names
 from harness.configuration.compose import compose_run
-from harness.configuration.error import ConfigError, require
-from harness.evaluation.metrics.names import HIGHER, LOWER
+from harness.configuration.error import ConfigError
 
 _COLUMNS = ("arm", "seed", "score", "baseline", "by", "benchmark", "unit", "evaluation_seed")
 _KEYS = (*_COLUMNS, "pair", "better", "margin", "out", "columns", "formats", "name")
@@ -53,20 +52,14 @@ def answer(options: argparse.Namespace) -> Answer:
     where = dict(item.removeprefix("where.").split("=", 1) for item in arguments if item.startswith("where."))
     plain = [item for item in arguments if not item.startswith("where.")]
     values = key_values(plain, _KEYS, "judge", texts=(*_COLUMNS, "pair", "better", "columns", "formats", "name"))
-    choices_of = {"pair": ["seed", "none"], "better": [HIGHER, LOWER], "unit": ["percent", "fraction", "raw"]}
-    for key, choices in choices_of.items():
-        if key in values:
-            require(key, values[key], choices)
     formats, margin = formats_of(values.get("formats", "pdf") or ""), values.get("margin")
     if margin is not None and not isinstance(margin, int | float):
         raise ConfigError(f"margin={margin} must be a number above 0, in the unit that is shown")
     path = Path(files[0])
     if not path.is_file():
         raise ConfigError(f"{path}: there is no such file")
-    single = ("arm", "seed", "benchmark", "unit", "better", "pair", "evaluation_seed")
-    settings: dict[str, Any] = {key: values[key] for key in single if key in values}
-    settings |= {key: listed_names(values[key]) for key in ("score", "by") if key in values}
-    settings |= {"baseline": values["baseline"]} if values.get("baseline") else {}
+    settings: dict[str, Any] = {key: values[key] for key in (*_COLUMNS, "better", "pair") if values.get(key)}
+    settings |= {key: listed_names(values[key]) for key in ("score", "by") if key in settings}
     folder = Path(values.get("out") or Path(compose_run([]).runtime.results) / "judged" / path.stem)
     try:
         judgement = judge(path, name=values.get("name", ""), margin=margin, where=where, **settings)

@@ -24,7 +24,7 @@ from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.names import nothing_to_learn
 from harness.experiment.declaration import as_file
-from harness.problems.problem import Record, write_jsonl
+from harness.problems.problem import write_jsonl
 from harness.store import ResultStore
 from harness.store.atomic import write_file
 from harness.store.layout import is_safe
@@ -106,11 +106,8 @@ def _splits(task: Path, heldout_file: Path | None, folder: Path, name: str) -> t
             f"task={task} holds {len(records)} problems; give at least {_FEWEST}, or others to evaluate on as heldout=FILE.jsonl"
         )
 
-    def place(record: Record) -> bytes:
-        return hashlib.sha256(record.problem.encode()).digest()
-
-    heldout_count = min(len(records) // 5, _MOST_HELD_OUT)
-    heldout_texts = {record.problem for record in sorted(records, key=place)[:heldout_count]}
+    texts = sorted((record.problem for record in records), key=lambda text: hashlib.sha256(text.encode()).digest())
+    heldout_texts = set(texts[: min(len(records) // 5, _MOST_HELD_OUT)])
     train, heldout = ((folder / "problems" / f"{name}_{part}.jsonl").resolve() for part in ("train", "heldout"))
     write_jsonl(train, [record for record in records if record.problem not in heldout_texts])
     write_jsonl(heldout, [record for record in records if record.problem in heldout_texts])

@@ -269,20 +269,14 @@ def metric_lines(plan: Plan) -> list[str]:
 
 def _block(arm: ArmRow) -> Text:
     """One arm in lines: label, runs and cost, then what it changes against its neighbour."""
-    cost = "refused" if arm.refused else _cost_text(arm.expected)
-    lines = [f"  {cost} a run" if arm.expected and not arm.refused else f"  a run takes: {cost}"]
+    counts, cost = Counter(run["status"] for run in arm.runs.values()), arm.expected
+    runs = ", ".join(f"{count} {status}" for status, count in counts.items()) or "known later"
+    if cost is None or arm.refused:
+        lines = [f"  a run takes: {'refused' if arm.refused else '?'}"]
+    else:
+        lines = [f"  {format_seconds(cost.seconds)}, {_tokens(cost.generated_tokens)} tokens a run"]
     lines += [f"  {key}: {before} → {after}" for key, (before, after) in arm.changes.items()]
-    return Text.assemble((f"\n{arm.label}", "bold"), f"  {_runs(arm)}\n", "\n".join(lines))
-
-
-def _runs(arm: ArmRow) -> str:
-    counts = Counter(run["status"] for run in arm.runs.values())
-    return ", ".join(f"{count} {status}" for status, count in counts.items()) or "known later"
-
-
-def _cost_text(cost: Cost | None) -> str:
-    """`12 min, 3.4M tokens`."""
-    return "?" if cost is None else f"{format_seconds(cost.seconds)}, {_tokens(cost.generated_tokens)} tokens"
+    return Text.assemble((f"\n{arm.label}", "bold"), f"  {runs}\n", "\n".join(lines))
 
 
 def total_lines(totals: Mapping[str, Any]) -> list[str]:

@@ -13,12 +13,9 @@ difference. style: paper, screen, or the width of icml, neurips, iclr, acl.
 import argparse
 
 from harness.commands._answer import Report, formats_of, report_of, show_report
-from harness.commands._arguments import require_one_experiment, require_stored, take_values
+from harness.commands._arguments import require_one_experiment, select, take_values
 from harness.commands._logs import draw_logs
-from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError, require
-from harness.configuration.sections import of_machine
-from harness.store import ResultStore
 
 _CHOICES = {
     "only": ("all", "table", "tables", "figures", "methods", "page"),
@@ -54,14 +51,7 @@ def answer(options: argparse.Namespace) -> Report:
         require(key, arguments[key], _CHOICES[key])
     if "formats" in arguments and not formats_of(arguments["formats"]):
         raise ConfigError("formats= names none; give formats=pdf,png, or only=tables for no figures")
-    rest = [item for item in rest if not item.startswith("experiment=")]
-    for item in rest:
-        if not of_machine(item):
-            raise ConfigError(
-                f"report reads what was run and takes no {item.partition('=')[0]}=; it takes {'=, '.join(_KEYS)}= and runtime.results="
-            )
-    store = ResultStore(compose_run(rest).runtime.results)
-    require_stored(store, name)
+    store = select(rest, _KEYS).store
     part = arguments.get("only", "all")
     if ignored := [key for key in arguments if key not in ("only", *_TAKEN[part])]:
         raise ConfigError(f"only={part} has no use for {'=, '.join(ignored)}=; leave it out")

@@ -100,8 +100,8 @@ def test_tables_show_the_path_and_keep_to_the_declared_comparisons(whole):
 def test_the_seeds_wanted_next_follow_from_the_plan(whole, tmp_path):
     plan = build(tmp_path, 3).experiment.plan
     said = decisions(plan, ResultStore(tmp_path))
-    assert said["seed_counts"] == {"a": 5, "b": 5, "c": 5, "d": 5}
-    middle = said["comparisons"][1]
+    assert said.seed_counts == {"a": 5, "b": 5, "c": 5, "d": 5}
+    middle = said.comparisons[1]
     assert (middle["arm"], middle["reference"], middle["state"]) == ("c", "b", "decided")
     assert middle["text"].endswith("3 seeds), higher")
-    assert said["comparisons"][0]["text"].endswith("not resolved; next look at 5 seeds")
+    assert said.comparisons[0]["text"].endswith("not resolved; next look at 5 seeds")

@@ -128,7 +128,7 @@ def test_what_a_run_has_not_logged_has_no_value():
 
 def test_all_comparisons_of_all_metrics_hold_together(root):
     both = declare(root, ["length_wrong", "avg"], margin={"length_wrong": 1.5})
-    for view in both.each_metric():
+    for view in both.each_metric:
         arms, deltas = view.experiment.plan.arms, view.declared
         for arm, below in zip(arms[1:], arms[:-1], strict=True):
             a, b = view.values(arm), view.values(below)
@@ -214,17 +214,17 @@ def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path):
     rungs = [("a", "a", 0.2, 1.0), ("b", "b", 0.8, 1.0)]
     build_store(tmp_path, rungs=rungs, **SHORT)
     view = declare(tmp_path, "avg", looks=[3, 5])
-    assert decisions(view.experiment.plan, ResultStore(tmp_path))["seed_counts"] == {"a": 3, "b": 3}
+    assert decisions(view.experiment.plan, ResultStore(tmp_path)).seed_counts == {"a": 3, "b": 3}
     view = declare(tmp_path, ["avg", "length"], looks=[3, 5])
-    accuracy, length = (one.looks[0] for one in view.each_metric())
+    accuracy, length = (one.looks[0] for one in view.each_metric)
     assert (accuracy.state, length.state) == ("decided", "open")
     level = 1 - design_levels([3, 5], 2)[0]
     a, b = (view.values(arm) for arm in view.experiment.plan.arms)
     single = stats.ttest_1samp([b[s] - a[s] for s in (0, 1, 2)], 0).confidence_interval(level)
     assert (accuracy.newest.low, accuracy.newest.high) == pytest.approx((single.low, single.high))
     said = decisions(view.experiment.plan, ResultStore(tmp_path))
-    assert said["seed_counts"] == {"a": 5, "b": 5}
-    (comparison,) = said["comparisons"]
+    assert said.seed_counts == {"a": 5, "b": 5}
+    (comparison,) = said.comparisons
     assert comparison["state"] == "open"
     assert comparison["text"].startswith("avg@n: +")
     assert "; length of answers: " in comparison["text"]

@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 from synthetic_store import build_store, loaded, make_samples, step_row
 from view_support import SMALL, served
 
-from analysis.html.page import write_page
+from analysis.html.page import render_page
 from harness.store.foreign_text import visible
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -40,7 +40,9 @@ def path(tmp_path_factory) -> Path:
         samples["response"] = ATTACK
         samples["answer"] = SCRIPT
         run.write_samples("arithmetic_heldout", 1, 6, samples)
-    return write_page(loaded(root), root, root / "report.html")
+    path = root / "report.html"
+    path.write_text(render_page(loaded(root), root), encoding="utf-8")
+    return path
 
 
 @contextmanager
@@ -186,7 +188,8 @@ def test_what_a_screen_reader_needs_is_there(page):
 def test_the_answer_is_on_the_first_screen_and_three_screens_hold_all_but_the_details(
     page, results, ladder_root, tmp_path
 ):
-    plain = write_page(results, ladder_root, tmp_path / "report.html")
+    plain = tmp_path / "report.html"
+    plain.write_text(render_page(results, ladder_root), encoding="utf-8")
     page.goto(plain.as_uri())
     page.set_viewport_size({"width": 1240, "height": 1000})
     page.reload()

@@ -20,7 +20,7 @@ def whole(tmp_path_factory):
 
 def test_arms_that_do_no_better_than_blind_answers_are_not_compared(whole):
     guessed = replanned(whole, chance=0.9, metrics=(metric("avg"), metric("pass@2")))
-    for view, level in zip(guessed.each_metric(), ("90.0", "99.0"), strict=True):
+    for view, level in zip(guessed.each_metric, ("90.0", "99.0"), strict=True):
         expected = [f"not informative: guessing earns {level} %"] * len(view.declared)
         assert [one.absent for one in view.declared.values()] == expected
         assert [line.verdict for line in answer_of(view).lines] == expected

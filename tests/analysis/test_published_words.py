@@ -64,7 +64,7 @@ def published(folder: Path) -> Results:
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_numbers_and_words_are_those_that_were_published(name: str):
-    for view in published(PUBLISHED / name).each_metric():
+    for view in published(PUBLISHED / name).each_metric:
         table = main_table(view)
         path = PUBLISHED / name / "tables" / f"{table.name}.csv"
         new, old = to_frame(table), pd.read_csv(path)

@@ -14,8 +14,9 @@ from harness.experiment.planning import plan_experiment
 def answered(monkeypatch):
     """The plans that lay in the store when an answer was asked for."""
     plans = []
+    monkeypatch.setattr("harness.commands._experiment_run.show_report", lambda _: None)
     monkeypatch.setattr(
-        "harness.commands._experiment_run.write_answer", lambda store, name, **_: plans.append(store.plan(name))
+        "harness.commands._experiment_run.report_of", lambda store, name, **_: plans.append(store.plan(name))
     )
     return plans
 
