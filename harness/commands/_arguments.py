@@ -100,7 +100,7 @@ class Selection:
 
 
 def select(overrides: Sequence[str], keys: Sequence[str] = ()) -> Selection:
-    """Read `experiment=NAME`, any number of them, and runtime overrides. Raises `ConfigError` for others, which tells of the `keys`, too."""
+    """Read `experiment=NAME`, any number of them, and runtime overrides. Raises `ConfigError` for others, which tells the `keys`, too."""
     takes = "".join(f"{key}=, " for key in keys)
     names, rest = split(overrides, "experiment")
     for item in rest:
