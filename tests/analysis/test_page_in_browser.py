@@ -15,6 +15,7 @@ from synthetic_store import build_store, loaded, make_samples, step_row
 from view_support import SMALL, served
 
 from analysis.html.page import render_page
+from analysis.tables.table import write_texts
 from harness.store.foreign_text import visible
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -40,9 +41,7 @@ def path(tmp_path_factory) -> Path:
         samples["response"] = ATTACK
         samples["answer"] = SCRIPT
         run.write_samples("arithmetic_heldout", 1, 6, samples)
-    path = root / "report.html"
-    path.write_text(render_page(loaded(root), root), encoding="utf-8")
-    return path
+    return write_texts(root, {"report.html": render_page(loaded(root), root)})[0]
 
 
 @contextmanager
@@ -188,9 +187,7 @@ def test_what_a_screen_reader_needs_is_there(page):
 def test_the_answer_is_on_the_first_screen_and_three_screens_hold_all_but_the_details(
     page, results, ladder_root, tmp_path
 ):
-    plain = tmp_path / "report.html"
-    plain.write_text(render_page(results, ladder_root), encoding="utf-8")
-    page.goto(plain.as_uri())
+    page.goto(write_texts(tmp_path, {"report.html": render_page(results, ladder_root)})[0].as_uri())
     page.set_viewport_size({"width": 1240, "height": 1000})
     page.reload()
     headline = page.locator("#answer .headline").bounding_box()
