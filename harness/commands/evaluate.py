@@ -115,7 +115,7 @@ def evaluate_recorded(items: Sequence[str]) -> int:
 
 def evaluate_again(items: Sequence[str]) -> int:
     """`regrade=RESULT verifier=NAME`, `verifier.KEY=`, `out=DIR` for a table of the changes."""
-    from harness.evaluation.stored import regrade
+    from harness.evaluation.stored import changed_lines, regrade
 
     values = key_values(items, ("regrade", "out", "runtime.results", *RULES), "evaluate regrade=")
     result, out = str(values.pop("regrade")), values.pop("out", None)
@@ -126,10 +126,11 @@ def evaluate_again(items: Sequence[str]) -> int:
             f"evaluate regrade= needs new rules: verifier={names}; verifier.KEY= changes single ones of them"
         )
     with MathVerifier(verifier_config(values)) as verifier:
-        regrading = regrade(stored_name(store, result), store, verifier)
-    print("\n".join(regrading.lines()))
+        frame = regrade(stored_name(store, result), store, verifier)
+    print("\n".join(changed_lines(frame)))
     if out is not None:
-        write_file(Path(str(out)), csv_text(regrading.changes.drop(columns="response")).encode())
+        changes = frame[frame["verdict"] != frame["old_verdict"]]
+        write_file(Path(str(out)), csv_text(changes.drop(columns="response")).encode())
         print(f"changed verdicts: {out}")
     return 0
 

@@ -106,11 +106,11 @@ def _splits(task: Path, heldout_file: Path | None, folder: Path, name: str) -> t
             f"task={task} holds {len(records)} problems; give at least {_FEWEST}, or others to evaluate on as heldout=FILE.jsonl"
         )
 
-    texts = sorted((record.problem for record in records), key=lambda text: hashlib.sha256(text.encode()).digest())
+    texts = sorted((record.prompt for record in records), key=lambda text: hashlib.sha256(text.encode()).digest())
     heldout_texts = set(texts[: min(len(records) // 5, _MOST_HELD_OUT)])
     train, heldout = ((folder / "problems" / f"{name}_{part}.jsonl").resolve() for part in ("train", "heldout"))
-    write_jsonl(train, [record for record in records if record.problem not in heldout_texts])
-    write_jsonl(heldout, [record for record in records if record.problem in heldout_texts])
+    write_jsonl(train, [record for record in records if record.prompt not in heldout_texts])
+    write_jsonl(heldout, [record for record in records if record.prompt in heldout_texts])
     return train, heldout
 
 

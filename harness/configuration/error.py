@@ -13,11 +13,7 @@ class ConfigError(ValueError):
 
 
 class UnknownKeyError(ConfigError):
-    """A key that the configuration does not have; `key` is its dotted name."""
-
-    def __init__(self, key: str, nearest: str) -> None:
-        super().__init__(f"unknown key {key!r}{nearest}")
-        self.key = key
+    """A key that the configuration does not have."""
 
 
 def nearest(name: str, choices: list[str]) -> str:

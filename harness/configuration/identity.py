@@ -82,9 +82,7 @@ def run_id(config: RunConfig) -> str:
 
 def arm_id(config: RunConfig) -> str:
     """16 hexadecimal digits naming the arm: the identity without the seed."""
-    values = identity(config)
-    del values["seed"]
-    return _digest(values)
+    return ids(config, ())[0]
 
 
 def ids(config: RunConfig, seeds: Iterable[int]) -> tuple[str, dict[int, str]]:

@@ -104,13 +104,8 @@ def section(stored: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 def places(config: Any, path: str) -> Iterator[tuple[str, str]]:
     """Dotted key and value of every field that names a file, a data set, an address or a secret, where it names one (`registry.place`)."""
-    items = (
-        config.items()
-        if isinstance(config, dict)
-        else ((item.name, getattr(config, item.name)) for item in fields(config))
-    )
     flags = {} if isinstance(config, dict) else {item.name: "place" in item.metadata for item in fields(config)}
-    for name, value in items:
+    for name, value in config.items() if isinstance(config, dict) else vars(config).items():
         if dataclasses.is_dataclass(value) or isinstance(value, dict):
             yield from places(value, f"{path}.{name}")
         elif value and flags.get(name):
@@ -142,9 +137,7 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     Fields whose metadata name a `family` hold that family's member of the mapping's `kind`; `family_values` the same for each value of
     a mapping. An absent field of `registry.neutral_when` means what its absence meant.
     """
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path or 'the configuration'} must be a mapping, got {values!r}")
-    hints = _hints(typing.cast(type, cls))
+    values, hints = _mapping(values, path or "the configuration"), _hints(typing.cast(type, cls))
     fields_by_name = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     arguments: dict[str, Any] = {}
     for name, value in values.items():
@@ -154,9 +147,10 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
                 "patch",
                 "rung",
                 "preset",
-            )  # of a file that says nothing of its place
+            )  # of a file that has not said its place
             first_line = "; the file that says so must begin with the line `# @package _global_`"
-            raise UnknownKeyError(item_path, first_line if own_section else nearest(str(name), list(fields_by_name)))
+            hint = first_line if own_section else nearest(str(name), list(fields_by_name))
+            raise UnknownKeyError(f"unknown key {item_path!r}{hint}")
         metadata = fields_by_name[name].metadata
         if "family" in metadata:
             arguments[name] = _load_member(metadata["family"], value, item_path)

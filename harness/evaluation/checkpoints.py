@@ -26,7 +26,7 @@ from harness.evaluation.named_models import Model
 from harness.evaluation.result import code_samples, graders_of, require_ks, result_of
 from harness.evaluation.stored import ABOUT, write_problems
 from harness.model.checkpoint import blame_folder, tensor_without_numbers
-from harness.problems.problem import Benchmark, Problem, Record, deduplicate, load_benchmark
+from harness.problems.problem import Benchmark, Problem, deduplicate, load_benchmark
 from harness.reward.shaping import Grader
 from harness.rollout.types import prompt_tokens
 from harness.store import ResultStore, lease, seal
@@ -120,8 +120,7 @@ def _summary(
 
 def _load_problems(config: Any, limit: int | None) -> Benchmark:
     benchmark = load_benchmark(config)
-    rows = (Record(problem.id, problem.prompt, problem.gold) for problem in benchmark.problems)
-    for line in deduplicate(rows)[1].lines():
+    for line in deduplicate(benchmark.problems)[1].lines():
         message = f"{line}; copies count as problems, so its intervals are too narrow"
         print(f"{WARNING}{benchmark.name}: {message}", file=sys.stderr)
     if limit is None or len(benchmark.problems) <= limit:

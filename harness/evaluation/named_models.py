@@ -45,7 +45,11 @@ def resolve(name: str, store: ResultStore, linear_kernel: str) -> Model:
         where = getattr(compose_run([f"model={members[0]}"]).model, "path", "")
         told = f"; that of harness run model={members[0]} is {where!r}" if where else ""
         raise ConfigError(f"model={name}: a path is asked for{told}")
-    return _hub_model(name, stem, mark or None)
+    try:
+        folder = download(stem, mark or None)
+    except ConfigError as error:
+        raise ConfigError(f"model={name}: {error}") from error
+    return Model(name, folder, f"{stem}@{folder.name}")
 
 
 def base_model(name: str, config: RunConfig, store: ResultStore, linear_kernel: str) -> Model:
@@ -91,11 +95,3 @@ def _refuse_damage(name: str, sealed: Path) -> None:
     """Raises `ConfigError` where a checkpoint is not what its seal says: one bit that flipped changes every number."""
     if fault := folder_fault(sealed):
         raise ConfigError(f"model={name}: {fault}; evaluate another checkpoint, or train the run again")
-
-
-def _hub_model(name: str, repository: str, revision: str | None) -> Model:
-    try:
-        folder = download(repository, revision)
-    except ConfigError as error:
-        raise ConfigError(f"model={name}: {error}") from error
-    return Model(name, folder, f"{repository}@{folder.name}")

@@ -157,8 +157,7 @@ def _request_values(request: Request) -> dict[str, Any]:
     for name in new_names:
         if name not in (valid_names := options("benchmark")):
             raise ConfigError(f"benchmark has no option {name!r}{nearest(name, valid_names)}")
-    values = compose_values([*overrides, *(f"+benchmark@evaluation.benchmarks.{n}={n}" for n in new_names)])
-    values.pop("experiment", None)
+    values = _composed([*overrides, *(f"+benchmark@evaluation.benchmarks.{n}={n}" for n in new_names)])
     configs = values["evaluation"]["benchmarks"]
     if request.data is not None and request.data.is_file() and not names:
         new_names = [request.data.stem]

@@ -74,9 +74,10 @@ def read_recorded(path: Path, golds: Path | None = None) -> Foreign:
     sizes = Counter(counts.values())
     usual = max(sizes, key=lambda size: (sizes[size], size))
     if uneven := [name for name, count in counts.items() if count != usual]:
+        notes = f" ({'; '.join(foreign.notes)})" if foreign.notes else ""
         raise ConfigError(
             f"{path}: {len(uneven)} of {len(counts)} problems do not have {usual} samples ({uneven[0]!r} has {counts[uneven[0]]}); write "
-            f"null for each that was lost{_in_brackets(foreign.notes)}"
+            f"null for each that was lost{notes}"
         )
     return foreign
 
@@ -89,10 +90,6 @@ def _restore(samples: list[dict[str, Any]]) -> list[str]:
             if row[key] and (text := restore_escapes(row[key])) != row[key]:
                 row[key], count = text, count + 1
     return [f"{count} texts had lost backslashes (a form feed and `rac` is \\frac), which are put back"] * bool(count)
-
-
-def _in_brackets(notes: Sequence[str]) -> str:
-    return f" ({'; '.join(notes)})" if notes else ""
 
 
 def _head(path: Path) -> dict[str, Any]:
@@ -110,8 +107,8 @@ def _add_golds(path: Path, samples: list[dict[str, Any]], golds: Path | None) ->
     """Fill in the golds that a file does not have; says where it has others than `golds`. Raises `ConfigError` where one is missing."""
     records = [] if golds is None else read_jsonl(golds)
     distinct, _ = deduplicate(records)  # a text with two answers has none
-    by_text = {normalise(record.problem): record.answer for record in distinct if record.problem.strip()}
-    by_id = {record.id: record.answer for record in records}
+    by_text = {normalise(record.prompt): record.gold for record in distinct if record.prompt.strip()}
+    by_id = {record.id: record.gold for record in records}
     others = set()
     for row in samples:
         # The text first: ids of two files may number other problems.

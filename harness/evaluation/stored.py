@@ -6,7 +6,7 @@ Whoever samples writes the problems beside the samples, so that nothing outside 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from harness.configuration.error import ConfigError
 from harness.evaluation.formats._sample import LOST
 from harness.evaluation.recorded import SAMPLES_FILE, SUMMARY_FILE, verdicts_of
-from harness.problems.problem import Benchmark, Problem, Record, read_jsonl, write_jsonl
+from harness.problems.problem import Benchmark, Problem, read_jsonl, write_jsonl
 from harness.store import ResultStore, RunDir
 from harness.store.error import TornFile
 from harness.store.layout import MANIFEST, PROBLEMS, RUN_ID, part_paths, problems_file, read_object
@@ -31,7 +31,7 @@ _EXAMPLES = 20
 def write_problems(path: Path, benchmark: Benchmark) -> None:
     """Write the problems as the policy saw them beside their samples, unless they are there."""
     if not path.exists():
-        write_jsonl(path, [Record(problem.id, problem.prompt, problem.gold) for problem in benchmark.problems])
+        write_jsonl(path, [replace(problem, chance=None) for problem in benchmark.problems])
 
 
 def problem_texts(run: RunDir, benchmark: str) -> dict[str, Problem]:
@@ -41,45 +41,37 @@ def problem_texts(run: RunDir, benchmark: str) -> dict[str, Problem]:
 
 
 def _problems(path: Path) -> dict[str, Problem]:
-    return {record.id: Problem(record.id, record.problem, record.answer) for record in read_jsonl(path)}
+    return {problem.id: problem for problem in read_jsonl(path)}
 
 
-@dataclass
-class Regrading:
-    """Stored samples, a row each, with verdict, answer and correct as they were (`old_`) and as they are now."""
-
-    frame: pd.DataFrame
-
-    @property
-    def changes(self) -> pd.DataFrame:
-        """The samples whose verdict is another one now."""
-        return self.frame[self.frame["verdict"] != self.frame["old_verdict"]]
-
-    def lines(self) -> list[str]:
-        """Say what changed: per set the averages, the transitions of verdicts, the first samples that flipped."""
-        lines = []
-        for name, rows in self.frame.groupby("set", sort=False):
-            old, new = 100 * rows["old_correct"].mean(), 100 * rows["correct"].mean()
-            count = int((rows["verdict"] != rows["old_verdict"]).sum())
-            lines.append(f"{name}: {count} of {len(rows)} verdicts changed; avg {old:.2f} % → {new:.2f} %")
-        moves = Counter(zip(self.changes["old_verdict"], self.changes["verdict"], strict=True))
-        lines += [f"  {old} → {new}: {count}" for (old, new), count in moves.most_common()]
-        flips = self.frame[self.frame["correct"] != self.frame["old_correct"]]
-        for row in flips.head(_EXAMPLES).to_dict("records"):
-            lines.append(
-                f"  {row['problem_id']} sample {row['sample_index']}: {row['old_verdict']} ({_answer_text(row['old_answer'])}) → "
-                f"{row['verdict']} ({_answer_text(row['answer'])}), gold {row['gold']!r}"
-            )
-        if len(flips) > _EXAMPLES:
-            lines.append(f"  ... and {len(flips) - _EXAMPLES} more that count differently now")
-        return lines
+def changed_lines(frame: pd.DataFrame) -> list[str]:
+    """Say what changed in a frame of `regrade`: per set the averages, the transitions of verdicts, the first samples that flipped."""
+    lines, changes = [], frame[frame["verdict"] != frame["old_verdict"]]
+    for name, rows in frame.groupby("set", sort=False):
+        old, new = 100 * rows["old_correct"].mean(), 100 * rows["correct"].mean()
+        count = int((rows["verdict"] != rows["old_verdict"]).sum())
+        lines.append(f"{name}: {count} of {len(rows)} verdicts changed; avg {old:.2f} % → {new:.2f} %")
+    moves = Counter(zip(changes["old_verdict"], changes["verdict"], strict=True))
+    lines += [f"  {old} → {new}: {count}" for (old, new), count in moves.most_common()]
+    flips = frame[frame["correct"] != frame["old_correct"]]
+    for row in flips.head(_EXAMPLES).to_dict("records"):
+        lines.append(
+            f"  {row['problem_id']} sample {row['sample_index']}: {row['old_verdict']} ({_answer_text(row['old_answer'])}) → "
+            f"{row['verdict']} ({_answer_text(row['answer'])}), gold {row['gold']!r}"
+        )
+    if len(flips) > _EXAMPLES:
+        lines.append(f"  ... and {len(flips) - _EXAMPLES} more that count differently now")
+    return lines
 
 
-def regrade(result: str, store: ResultStore, verifier: MathVerifier) -> Regrading:
-    """Grade the samples of a result again: a folder of `harness evaluate`, or a run (RUN_ID@STEP). Raises `ConfigError` without samples."""
+def regrade(result: str, store: ResultStore, verifier: MathVerifier) -> pd.DataFrame:
+    """Grade the samples of a result again: a folder of `harness evaluate`, or a run (RUN_ID@STEP). Raises `ConfigError` without samples.
+
+    A row a sample, with verdict, answer and correct as they were (`old_`) and as they are now.
+    """
     frame = stored_samples(result, store)
     old_frame = frame.rename(columns={name: f"old_{name}" for name in ("verdict", "answer", "correct")})
-    return Regrading(graded_frame(old_frame, verifier))
+    return graded_frame(old_frame, verifier)
 
 
 def graded_frame(
@@ -101,7 +93,7 @@ def graded_frame(
 
 
 def stored_samples(result: str, store: ResultStore) -> pd.DataFrame:
-    """Return the stored samples of a result with their golds: see `Regrading`, before the new verdicts; and their model and benchmark."""
+    """Return the stored samples of a result with their golds, before new verdicts (`regrade`); and their model and benchmark."""
     path = Path(result)
     if (path / SAMPLES_FILE).exists():
         frame = pq.read_table(path / SAMPLES_FILE).to_pandas()

@@ -434,12 +434,17 @@ def _has_reference(value: Any) -> bool:
 _ASSIGNMENT = re.compile(r"[+~]{0,2}[\w./@-]+=.*", re.DOTALL)
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """Return the settings of one file as dotted keys. Raises `ConfigError`."""
+def read_text(path: Path) -> str:
+    """Return the text of a file from elsewhere. Raises `ConfigError`."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}") from error
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the settings of one file as dotted keys. Raises `ConfigError`."""
+    text = read_text(path)
     try:
         content = json.loads(text)  # tabs are no YAML
     except (ValueError, RecursionError):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.exchange.dialect import load_table
+from harness.exchange.dialect import load_table, read_text
 
 ACCURACY = "accuracy"
 QUANTITIES = ("reward_mean", ACCURACY, "response_tokens_mean", "entropy_nats")
@@ -104,16 +104,9 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
 # ---- files ----
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from error
-
-
 def _table_rows(path: Path) -> dict[str, list[dict[str, Any]]]:
     """Rows of a table by run; headers ``RUN - METRIC`` are of several, without the chart's envelope (`__MIN`, `__MAX`)."""
-    reader = csv.DictReader(io.StringIO(_read_text(path)), delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+    reader = csv.DictReader(io.StringIO(read_text(path)), delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
     try:
         rows = list(reader)
     except csv.Error as error:
@@ -131,7 +124,7 @@ def _table_rows(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 def _json_rows(path: Path) -> list[dict[str, Any]]:
     """Rows of JSON: a list, lines, `log_history` of TRL's state, or `data` of verl's lines."""
-    text = _read_text(path)
+    text = read_text(path)
     try:
         content = json.loads(text)
         items = content if isinstance(content, list) else [content]

@@ -115,9 +115,8 @@ def _export_loss(config: RunConfig, out: Translation) -> None:
             "token in each; here over the optimiser update"
         )
     # gspo weighs each token's gradient by its own advantage: with a critic, a baseline of tokens or a penalty of tokens these differ.
-    in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     kind = algorithm.advantage.kind
-    is_per_token = kind == "gae" or (kind == "return_to_go" and in_reward)
+    is_per_token = kind == "gae" or (kind == "return_to_go" and algorithm.kl_in_reward)
     if is_per_token and mode == "gspo":
         reason = "verl's gspo weighs each token's gradient by its own advantage, here all of a response's by their mean"
         out.cannot("algorithm.advantage.kind", kind, reason)

@@ -119,9 +119,8 @@ def _reward_refill(config: RunConfig) -> Iterator[Remark]:
 
 def _kl_alone_in_dead_groups(config: RunConfig) -> Iterator[Remark]:
     algorithm = config.algorithm
-    in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     scale = getattr(algorithm.advantage, "scale", "none")
-    if in_reward and scale == "group_std" and algorithm.dead_groups.policy == "keep":
+    if algorithm.kl_in_reward and scale == "group_std" and algorithm.dead_groups.policy == "keep":
         reason = "in dead groups responses differ by their KL alone, which group_std scales up to advantages of one"
         fix = "set algorithm.kl.placement=loss, algorithm.advantage.scale=none or algorithm.dead_groups.policy=drop"
         yield "KL alone in dead groups", reason, fix
@@ -492,14 +491,11 @@ def absent(config: RunConfig) -> list[str]:
     """List what is missing to start it: a policy's name, and what this machine lacks unless it is sent to another one."""
     model = config.model
     name_fault = path_fault(model.path, model.revision) if model.kind == "pretrained" else ""
-    return [*[name_fault] * bool(name_fault), *_absent_here(config)]
-
-
-def _absent_here(config: RunConfig) -> list[str]:
+    reasons = [name_fault] if name_fault else []
     if config.runtime.elsewhere:
-        return []
+        return reasons
     backend = implementation("harness.backends", config.backend)
-    reasons = backend.absent(config) if hasattr(backend, "absent") else []
+    reasons += backend.absent(config) if hasattr(backend, "absent") else []
     name, source = getattr(implementation("harness.rollout.engine", config.engine), "PACKAGE", ("", ""))
     if name and importlib.util.find_spec(name) is None:
         reasons.append(f"engine={config.engine.kind} needs the package {name}, which is not installed here: {source}")
@@ -510,7 +506,7 @@ def _absent_here(config: RunConfig) -> list[str]:
         and "cpu" not in _distributions(name)
     ):
         reasons.append("engine=vllm samples on a GPU, which this run does not see: set runtime.device=cuda")
-    if config.model.kind == "pretrained" and config.model.lora.rank > 0 and importlib.util.find_spec("peft") is None:
+    if model.kind == "pretrained" and model.lora.rank > 0 and importlib.util.find_spec("peft") is None:
         reasons.append("model.lora.rank > 0 needs the package peft: pip install -e '.[lora]'")
     if config.runtime.device == "cuda":
         reasons += _absent_gpus(config.runtime)

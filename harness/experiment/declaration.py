@@ -23,16 +23,12 @@ from harness.statistics.attribution import Crossing
 from harness.store import METRICS, layout
 
 MATCHES = ("steps", "tokens")
-_FILE = """\
-# @package _global_
-{comments}defaults: [/declared/an_experiment, _self_]
-experiment:
-"""
 
 
 def as_file(declaration: str, comments: Sequence[str] = ()) -> str:
     """The text of an experiment's file: the YAML of a declaration in its place, comments above it."""
-    return _FILE.format(comments="".join(f"{line}\n" for line in comments)) + textwrap.indent(declaration, "  ")
+    head = ("# @package _global_", *comments, "defaults: [/declared/an_experiment, _self_]", "experiment:")
+    return "\n".join([*head, textwrap.indent(declaration, "  ")])
 
 
 @dataclass
@@ -189,12 +185,12 @@ def _check_seeds(key: str, seeds: Sequence[int]) -> None:
         require_range(key, seed, 0, MOST_SEED)
 
 
-def refuse_seed(overrides: Sequence[str], instead: str = "'experiment.seeds=[0,1]'", where: str = "") -> None:
+def refuse_seed(overrides: Sequence[str], where: str = "") -> None:
     """Raises `ConfigError` for `seed=`, which each run gets from its experiment; `where` stands before the message."""
     seed_overrides = [item for item in overrides if item.lstrip("+").startswith("seed=")]
     if seed_overrides:
-        if numbers := re.fullmatch(r"\[?([\d, ]+)\]?", seed_overrides[0].partition("=")[2]):
-            instead = instead.replace("[0,1]", f"[{numbers[1]}]")
+        numbers = re.fullmatch(r"\[?([\d, ]+)\]?", seed_overrides[0].partition("=")[2])
+        instead = f"'experiment.seeds=[{numbers[1] if numbers else '0,1'}]'"
         raise ConfigError(f"{where}{seed_overrides[0]} would be overridden: the seeds of an experiment are {instead}")
 
 

@@ -10,16 +10,12 @@ _GIB = 2**30
 
 def memory_line(configs: Iterable[RunConfig]) -> str:
     """Tell it of the run that takes most; empty where no model's sizes are known. Runs of several ranks share it among them."""
-    known = [(shape, config) for config in configs if (shape := shape_of(config.model)) is not None]
+    known = [(_parts(shape, config), model_name(config)) for config in configs if (shape := shape_of(config.model))]
     if not known:
         return ""
-    parts, name = max(((_parts(shape, config), model_name(config)) for shape, config in known), key=_total)
+    parts, name = max(known, key=lambda run: sum(run[0].values()))
     listed = ", ".join(f"{part} {size / _GIB:.1f} GiB" for part, size in parts.items())
     return f"memory: a run of {name} keeps {listed}; activations come on top (runtime.micro_batch_tokens)"
-
-
-def _total(run: tuple[dict[str, float], str]) -> float:
-    return sum(run[0].values())
 
 
 def _parts(shape: ModelSize, config: RunConfig) -> dict[str, float]:

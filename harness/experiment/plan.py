@@ -122,9 +122,6 @@ class PlannedArm(Arm):
         }
         return cls(**_read_fields(cls, {**raw, **parsed_values}))
 
-    def record(self) -> dict[str, Any]:
-        return _recorded(self)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -183,30 +180,22 @@ class Plan:
         """Read a record; a plain margin is that of the only metric. Raises `PlanError` that names what is missing, gone or malformed."""
         label = f"plan {raw.get('name', '?')}"
         try:
-            return cls._read(raw, label)
-        except PlanError:
-            raise
+            names = raw.get("metric") or "avg"
+            metrics = tuple(map(metric, [names] if isinstance(names, str) else names))
+            margins = raw.get("margin") or {}
+            parsed_values = {
+                "arms": tuple(PlannedArm.read(arm) for arm in raw["arms"]),
+                "title": raw.get("title") or raw["name"],
+                "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
+                "parts": tuple(Part(**part) for part in raw.get("parts") or ()),
+                "metrics": metrics,
+                "margins": margins if isinstance(margins, Mapping) else {metrics[0].name: margins},
+            }
+            plan = cls(**_read_fields(cls, {**raw, **parsed_values}))
         except KeyError as error:
             raise PlanError(f"{label} lacks {error}; write it with `harness run`") from error
         except (TypeError, ValueError, AttributeError, LookupError) as error:
             raise PlanError(f"{label} is malformed ({error}); write it with `harness run`") from error
-
-    @classmethod
-    def _read(cls, raw: Mapping[str, Any], label: str) -> Plan:
-        names = raw.get("metric") or "avg"
-        metrics = tuple(map(metric, [names] if isinstance(names, str) else names))
-        margins = raw.get("margin") or {}
-        if not isinstance(margins, Mapping):
-            margins = {metrics[0].name: margins}
-        parsed_values = {
-            "arms": tuple(PlannedArm.read(arm) for arm in raw["arms"]),
-            "title": raw.get("title") or raw["name"],
-            "caps": tuple(raw.get("caps") or [raw["primary_cap"]]),
-            "parts": tuple(Part(**part) for part in raw.get("parts") or ()),
-            "metrics": metrics,
-            "margins": margins,
-        }
-        plan = cls(**_read_fields(cls, {**raw, **parsed_values}))
         if not plan.arms:
             raise PlanError(f"{label} has no arms")
         for arm in plan.arms:
@@ -411,7 +400,7 @@ def _recorded(item: Any) -> dict[str, Any]:
 
 def _as_plain(value: Any) -> Any:
     if isinstance(value, PlannedArm):
-        return value.record()
+        return _recorded(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
     if isinstance(value, Mapping):

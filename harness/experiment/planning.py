@@ -442,17 +442,15 @@ def refuse_too_few(names: Sequence[str], arm: str, config: RunConfig) -> None:
 _MULTIRUN_KEYS = {"name", "title", "question", "metric", "margin", "benchmark", "paired"}
 
 
-def refuse_declarations(job: Sequence[str]) -> None:
-    """Raises `ConfigError` for a whole experiment in one job, whose arms would not be run."""
+def run_overrides(job: Sequence[str]) -> list[str]:
+    """The overrides of a job that are about its run, without `experiment.*`.
+
+    Raises `ConfigError` for a whole experiment in it, whose arms would not be run.
+    """
     override = next((item for item in job if item.startswith(SELECTORS) and item[-5:] != "=null"), None)
     if override:
         line = "`defaults: [/declared/an_experiment, _self_]`"
         raise ConfigError(f"{override}: an experiment is a sweep of its own; its file needs the line {line}")
-
-
-def run_overrides(job: Sequence[str]) -> list[str]:
-    """The overrides of a job that are about its run, without `experiment.*`. Raises `ConfigError` for a whole experiment."""
-    refuse_declarations(job)
     return [item for item in job if not item.lstrip("+").startswith("experiment.")]
 
 

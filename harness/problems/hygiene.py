@@ -16,7 +16,6 @@ from harness.problems.problem import (
     Benchmark,
     DuplicateReport,
     Problem,
-    Record,
     commonest_gold,
     deduplicate,
     load_benchmark,
@@ -81,14 +80,12 @@ def statements(config: Any) -> tuple[Benchmark, DuplicateReport]:
     if config.kind == "dataset":
         from harness.problems.benchmarks.dataset import load_records
 
-        records, repeats = load_records(config)
-        problems = [Problem(record.id, record.problem, record.answer, record.chance) for record in records]
+        problems, repeats = load_records(config)
         return Benchmark(config.name, config.version, problems), repeats
     if hasattr(config, "template"):
         config = dataclasses.replace(config, template="plain")
     benchmark = load_benchmark(config)
-    rows = [Record(problem.id, problem.prompt, problem.gold) for problem in benchmark.problems]
-    return benchmark, deduplicate(rows)[1]
+    return benchmark, deduplicate(benchmark.problems)[1]
 
 
 def check_escapes(name: str, benchmark: Benchmark) -> list[DataFault]:

@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,9 @@ from harness.configuration.schema import load_dataclass
 from harness.store.atomic import write_file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem: a stable id, the prompt text as the policy sees it, the gold answer as the verifier reads it.
+    """One problem: a stable id, the prompt (of a source: without a template), the gold answer as the verifier reads it.
 
     `chance`: the probability that a blind answer is right (one over the values or options that there are); None: unknown.
     """
@@ -161,16 +161,6 @@ _LOCAL = "give a local JSONL file: task.path=FILE, evaluation.benchmarks.NAME.pa
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One problem as its source tells it: no prompt template applied yet."""
-
-    id: str
-    problem: str
-    answer: str
-    chance: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Demonstration:
     """One solved problem: where it is from, the statement without a template, the gold answer, and the response to imitate."""
 
@@ -180,10 +170,12 @@ class Demonstration:
     response: str
 
 
-def read_jsonl(path: Path) -> list[Record]:
+def read_jsonl(path: Path) -> list[Problem]:
     """Lines `{"id", "problem", "answer"}`, maybe `"chance"` (`Problem`); further keys are ignored. Raises ConfigError as `rows_of`."""
     rows = rows_of(path, ("id", "problem", "answer"))
-    return [Record(str(row["id"]), str(row["problem"]), str(row["answer"]), _chance(row, where)) for where, row in rows]
+    return [
+        Problem(str(row["id"]), str(row["problem"]), str(row["answer"]), _chance(row, where)) for where, row in rows
+    ]
 
 
 def _chance(row: Mapping[str, Any], where: str) -> float | None:
@@ -269,9 +261,10 @@ def refuse_half_characters(row: Mapping[str, Any], where: str) -> None:
         raise ConfigError(f"{where} holds half of a surrogate pair ({half!r}); remove it") from error
 
 
-def write_jsonl(path: Path, records: Iterable[Record]) -> None:
-    rows = ({key: value for key, value in asdict(record).items() if value is not None} for record in records)
-    lines = (json.dumps(row, ensure_ascii=False) for row in rows)
+def write_jsonl(path: Path, problems: Iterable[Problem]) -> None:
+    rows = ({"id": each.id, "problem": each.prompt, "answer": each.gold, "chance": each.chance} for each in problems)
+    known = ({key: value for key, value in row.items() if value is not None} for row in rows)
+    lines = (json.dumps(row, ensure_ascii=False) for row in known)
     write_file(path, "".join(f"{line}\n" for line in lines).encode())
 
 
@@ -347,24 +340,24 @@ class DuplicateReport:
         return texts
 
 
-def deduplicate(records: Iterable[Record]) -> tuple[list[Record], DuplicateReport]:
+def deduplicate(records: Iterable[Problem]) -> tuple[list[Problem], DuplicateReport]:
     """Return the first record of every prompt, in order, without prompts whose copies conflict. `records` are read once."""
-    first: dict[str, Record] = {}
+    first: dict[str, Problem] = {}
     copies: dict[str, int] = {}
     answers: dict[str, list[str]] = {}
     key_of: dict[str, str] = {}  # raw text → key: exact copies, the usual case, are normalised once
     rows = 0
     for record in records:
         rows += 1
-        key = key_of.get(record.problem)
+        key = key_of.get(record.prompt)
         if key is None:
-            key = key_of[record.problem] = normalise(record.problem)
+            key = key_of[record.prompt] = normalise(record.prompt)
         copies[key] = copies.get(key, 0) + 1
         original = first.setdefault(key, record)
         if original is record:
-            answers[key] = [record.answer]
-        elif record.answer not in answers[key] and not any(_same_answer(a, record.answer) for a in answers[key]):
-            answers[key].append(record.answer)
+            answers[key] = [record.gold]
+        elif record.gold not in answers[key] and not any(_same_answer(a, record.gold) for a in answers[key]):
+            answers[key].append(record.gold)
     report = DuplicateReport(
         rows=rows,
         copy_counts={key: count for key, count in copies.items() if count > 1},
@@ -381,5 +374,5 @@ def _same_answer(a: str, b: str) -> bool:
     return normalise(a) == normalise(b)
 
 
-def _excerpt(text: str, characters: int = 60) -> str:
-    return f"{text[:characters]!r}" + ("…" if len(text) > characters else "")
+def _excerpt(text: str) -> str:
+    return f"{text[:60]!r}" + ("…" if len(text) > 60 else "")

@@ -5,21 +5,13 @@
 May import: nothing of ours. Imports no torch.
 """
 
-from harness.store.error import (
-    LocksUnsupported,
-    RunClaimed,
-    SchemaMismatch,
-    StoreError,
-    StoreFull,
-    StoreReadOnly,
-    TornFile,
-)
+from harness.store.error import RunClaimed, SchemaMismatch, StoreError, StoreFull, StoreReadOnly, TornFile
 from harness.store.layout import METRICS
-from harness.store.lease import Holder, Lease
+from harness.store.lease import Lease
 from harness.store.reader import ResultStore
 from harness.store.run import RunDir
 
 __all__ = [
-    "METRICS", "Holder", "Lease", "LocksUnsupported", "ResultStore", "RunClaimed", "RunDir", "SchemaMismatch",
-    "StoreError", "StoreFull", "StoreReadOnly", "TornFile",
+    "METRICS", "Lease", "ResultStore", "RunClaimed", "RunDir", "SchemaMismatch", "StoreError", "StoreFull", "StoreReadOnly",
+    "TornFile",
 ]  # fmt: skip

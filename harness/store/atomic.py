@@ -89,14 +89,9 @@ def _set_aside(path: Path) -> Path | None:
     return trash
 
 
-def leftovers(directory: Path, name: str = "") -> list[Path]:
-    """List what killed writers left in `directory`, of `name` alone where given; live ones write there, too."""
-    return sorted(directory.glob(f".{name}*.tmp"))
-
-
 def remove_leftovers(directory: Path, name: str = "") -> None:
     """Delete what killed writers left in `directory`, of `name` alone where given. Only the one writer of either may call this."""
-    for entry in leftovers(directory, name):
+    for entry in sorted(directory.glob(f".{name}*.tmp")):
         if entry.is_dir():
             shutil.rmtree(entry)
         else:

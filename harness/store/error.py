@@ -28,9 +28,8 @@ class LocksUnsupported(StoreError):
 
 
 class RunClaimed(StoreError):
-    """Another live process holds the lock. `host` and `pid` name it where it has said so (else None)."""
+    """Another live process holds the lock; `host` and `pid` are None where it has not named itself."""
 
     def __init__(self, path: Path, host: str | None, pid: int | None) -> None:
-        self.path, self.host, self.pid = path, host, pid
         holder = f"process {pid} on {host}" if pid is not None else "a process that has not named itself yet"
         super().__init__(f"{path} is held by {holder}; wait for it to end or stop it, then run again")

@@ -111,19 +111,14 @@ def holder(path: Path) -> Holder | None:
 
     Raises `StoreError` for a lock that is not ours to read.
     """
-    held, name = _read_lock(path)
-    return name if held else None
-
-
-def _read_lock(path: Path) -> tuple[bool, Holder]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return False, Holder(None, None)
+        return None
     except PermissionError as error:
         raise StoreError(f"{path} is the lock of {_owner(path)}, who alone may say what holds it") from error
     try:
-        return _is_locked(descriptor), _read_holder(descriptor)
+        return _read_holder(descriptor) if _is_locked(descriptor) else None
     finally:
         os.close(descriptor)
 

@@ -17,7 +17,7 @@ from harness.configuration.error import ConfigError
 from harness.evaluation.protocol import Request, task_config
 from harness.problems.benchmarks import dataset
 from harness.problems.benchmarks.plain_words import KINDS, Config, load
-from harness.problems.problem import TEMPLATES, Record, deduplicate, load_benchmark, read_jsonl, template, write_jsonl
+from harness.problems.problem import TEMPLATES, Problem, deduplicate, load_benchmark, read_jsonl, template, write_jsonl
 
 EVALUATION_SETS = [name for name in options("benchmark") if not name.startswith(("arithmetic", "plain", "reasoning"))]
 TRAINING_SETS = ["gsm8k_train", "dapo_math_17k"]
@@ -87,7 +87,7 @@ def test_a_malformed_line_is_named_by_its_number(tmp_path: Path, line: str, said
 
 
 def test_what_is_exported_is_read_back(tmp_path: Path) -> None:
-    records = [Record("a/0", "Où? \u2028 $\\frac12$", "1/2"), Record("a/1", "Two", "2")]
+    records = [Problem("a/0", "Où? \u2028 $\\frac12$", "1/2"), Problem("a/1", "Two", "2")]
     write_jsonl(tmp_path / "a.jsonl", records)
     assert read_jsonl(tmp_path / "a.jsonl") == records
 
@@ -117,7 +117,7 @@ def test_dapo_prompts_lose_their_instructions_and_are_kept_once_without_conflict
     fake_hub(monkeypatch, [*one, *other])
     config = training_set("dapo_math_17k")
     records, report = dataset.load_records(config)
-    assert [(record.id, record.problem) for record in records] == [("dapo_math_17k/0", "What is $1+1$?")]
+    assert [(record.id, record.prompt) for record in records] == [("dapo_math_17k/0", "What is $1+1$?")]
     assert (report.rows, list(report.copy_counts.values())) == (4, [2, 2])
     assert list(report.conflicts.values()) == [["3", "4"]]
     assert load_benchmark(config).problems[0].prompt == TEMPLATES["answer_line"]("What is $1+1$?")
@@ -174,12 +174,12 @@ def test_a_contest_of_this_year_is_read_from_a_file_in_the_form_of_its_data_set(
 
 
 def test_the_first_copy_of_a_prompt_stays_and_equal_numbers_are_no_conflict() -> None:
-    rows = [Record("0", "What?", "27"), Record("1", "what? ", "27.0"), Record("2", "Else?", "1/3")]
+    rows = [Problem("0", "What?", "27"), Problem("1", "what? ", "27.0"), Problem("2", "Else?", "1/3")]
     kept, report = deduplicate(rows)
     assert [record.id for record in kept] == ["0", "2"]
     assert (report.rows, report.conflicts) == (3, {})
     assert report.lines()[0].startswith("1 prompts are repeated (1 surplus rows of 3, up to 2 copies")
-    huge = [Record("0", "What?", "1e999999999"), Record("1", "What?", "1E999999999"), Record("2", "What?", "2")]
+    huge = [Problem("0", "What?", "1e999999999"), Problem("1", "What?", "1E999999999"), Problem("2", "What?", "2")]
     assert list(deduplicate(huge)[1].conflicts.values()) == [["1e999999999", "2"]]
 
 

@@ -161,7 +161,7 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
         self.parts, self.rollouts, self.attempt = parts, rollouts, attempt
         self.evaluate, self.publish, self.stop = evaluate, publish, stop
         self.updates = updates_per_step(parts.config)
-        self.tokens = generated_tokens(parts)
+        self.tokens = int((parts.run.last_step() or {}).get("generated_tokens_total") or 0)
         self.ended = False  # a budget is spent
         self._logs: list[dict[str, float]] = []
         self._step_start = 0.0
@@ -245,8 +245,3 @@ class Recorder(TrainerCallback):  # type: ignore[misc]
     def _mean(self, name: str) -> float:
         """The mean of a metric of TRL's over the step's updates."""
         return average(np.array([each[name] for each in self._logs if each.get(name) is not None]))
-
-
-def generated_tokens(parts: TaskParts) -> int:
-    """Tokens generated in the steps that the store has rows of."""
-    return int((parts.run.last_step() or {}).get("generated_tokens_total") or 0)

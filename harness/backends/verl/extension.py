@@ -75,12 +75,11 @@ def _settings(config: RunConfig) -> dict[str, Any]:
 
 def _limits(config: RunConfig) -> Iterator[str]:
     algorithm, dead, advantage = config.algorithm, config.algorithm.dead_groups, config.algorithm.advantage
-    in_reward = algorithm.kl.coefficient > 0 and algorithm.kl.placement == "reward"
     if advantage.kind not in _ESTIMATORS:
         yield f"algorithm.advantage.kind={advantage.kind}: its plugin has {', '.join(_ESTIMATORS)}"
-    if in_reward and algorithm.overlong.masks:
+    if algorithm.kl_in_reward and algorithm.overlong.masks:
         yield "algorithm.kl.placement=reward: verl takes no KL penalty off the reward of a response without loss"
-    if advantage.kind == "return_to_go" and in_reward:
+    if advantage.kind == "return_to_go" and algorithm.kl_in_reward:
         yield "algorithm.kl.placement=reward: its plugin computes one return a response"
     tokens = advantage.kind == "return_to_go" or getattr(advantage, "whiten_over", "") == "tokens"
     tokens |= getattr(advantage, "baseline", "") == "length_weighted"

@@ -29,7 +29,6 @@ from harness.training.checkpoints import POLICY
 from harness.training.metrics import average
 
 _LEDGER_SECONDS = 30.0  # that lines of other nodes may take to be seen here
-_ESTIMATED_COLUMNS = ("generated_tokens", "generated_tokens_total")  # the ledger knows them
 # With this aggregation verl's entropy and KL are sums over tokens divided by a constant, not means over tokens.
 _SUM_COLUMNS = {"constant_sum": ("entropy_nats", "kl_to_reference")}
 
@@ -63,15 +62,6 @@ class Ledger:
 
     def forget(self, number: int) -> None:
         self._steps.pop(number, None)
-
-
-def is_complete(responses: Sequence[GradedResponse], groups: int, size: int) -> bool:
-    """Whether the ledger of a step holds at least so many groups, all of them with `size` responses.
-
-    Lines of another node may be seen seconds after the metrics of their step.
-    """
-    sizes = Counter(item.group for item in responses)
-    return len(sizes) >= groups and set(sizes.values()) == {size}
 
 
 def ledger_columns(responses: Sequence[GradedResponse], algorithm: AlgorithmConfig) -> Mapping[str, float]:
@@ -138,12 +128,13 @@ class MetricsImport:
         self._waiting.clear()
 
     def _is_complete(self, step: int) -> bool:
-        algorithm = self._config.algorithm
-        return is_complete(self._ledger.step(step), algorithm.prompts_per_step, algorithm.responses_per_prompt)
+        """Lines of another node may be seen seconds after the metrics of their step."""
+        algorithm, sizes = self._config.algorithm, Counter(item.group for item in self._ledger.step(step))
+        return len(sizes) >= algorithm.prompts_per_step and {*sizes.values()} == {algorithm.responses_per_prompt}
 
     def _append(self, row: dict[str, Any]) -> None:
         step, algorithm = int(row["step"]), self._config.algorithm
-        for column in (*_ESTIMATED_COLUMNS, *_SUM_COLUMNS.get(algorithm.aggregation.kind, ())):
+        for column in ("generated_tokens", *_SUM_COLUMNS.get(algorithm.aggregation.kind, ())):
             row.pop(column, None)
         if self._is_complete(step):
             row |= ledger_columns(self._ledger.step(step), algorithm)

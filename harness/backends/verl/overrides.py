@@ -34,7 +34,7 @@ WRITTEN_PROMPT = "{% for message in messages %}{{ message['content'] }}{% endfor
 _PLUGIN = Path(__file__).with_name("reward_plugin.py")
 _ROOT = Path(__file__).resolve().parents[3]
 _EPOCHS = 1_000_000  # never the end: trainer.total_training_steps is
-DATA_VERSION = 1
+DATA_VERSION, TRAIN_FILE = 1, "train.parquet"
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,6 @@ class Place:
     def ledger(self) -> Path:
         """One line per response that was graded in this attempt, a file per process."""
         return self.folder / f"ledger-{self.attempt:03d}"
-
-    @property
-    def train_file(self) -> Path:
-        return self.data / "train.parquet"
 
 
 def data_folder(config: RunConfig, cache: Path, model: Path) -> Path:
@@ -112,8 +108,8 @@ def _inputs(config: RunConfig, place: Place) -> dict[str, Any]:
     """Data, model and sampler."""
     machine = config.runtime.verl
     return {
-        "data.train_files": str(place.train_file),
-        "data.val_files": str(place.train_file),  # verl asks for some; it validates never
+        "data.train_files": str(place.data / TRAIN_FILE),
+        "data.val_files": str(place.data / TRAIN_FILE),  # verl asks for some; it validates never
         "data.max_prompt_length": place.prompt_tokens,
         "data.truncation": "error",
         "data.shuffle": True,  # a fresh permutation an epoch

@@ -3,13 +3,11 @@
 verl reads problems as parquet rows whose prompts already carry our template, so that its tokenizer yields our token ids.
 """
 
-import functools
 import gc
 import shutil
 import signal
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ import pyarrow.parquet as pq
 import torch
 
 from harness.backends.verl.metrics import MetricsImport, export, remove_old
-from harness.backends.verl.overrides import FILE_LOGGER, Place, data_folder, overrides, refusals
+from harness.backends.verl.overrides import FILE_LOGGER, TRAIN_FILE, Place, data_folder, overrides, refusals
 from harness.backends.verl.process import LOG, VerlFailed, absent_programs, check, environment, interpreter
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
@@ -74,9 +72,8 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
 def prepare(config: RunConfig, run: RunDir, initial: Path, cache: Path, attempt: int) -> Place:
     tokenizer = load_tokenizer(initial)
     data = data_folder(config, cache, initial)
-    stop_token_ids = stop_tokens(tokenizer, initial)
-    place = Place(run.path.resolve(), data, initial, 0, stop_token_ids, attempt)
-    return replace(place, prompt_tokens=write_data(config, tokenizer, place.train_file))
+    longest = write_data(config, tokenizer, data / TRAIN_FILE)
+    return Place(run.path.resolve(), data, initial, longest, stop_tokens(tokenizer, initial), attempt)
 
 
 def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Callable[[], bool]) -> bool:
@@ -155,5 +152,5 @@ def write_data(config: RunConfig, tokenizer: Any, train_file: Path) -> int:
         }
         for index, (problem, text) in enumerate(zip(task.problems, texts, strict=True))
     ]
-    publish_file(train_file, functools.partial(pq.write_table, pa.Table.from_pylist(rows, schema=SCHEMA)))
+    publish_file(train_file, partial(pq.write_table, pa.Table.from_pylist(rows, schema=SCHEMA)))
     return longest

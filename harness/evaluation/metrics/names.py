@@ -227,7 +227,10 @@ class Reduction:
 def reduce_samples(samples: Samples, ks: Sequence[int]) -> Reduction:
     """Reduce the samples of one policy at one cap, k of Pass@k and Maj@k in 1 .. n. Raises `UnevenSamples`."""
     n = samples.n
-    require_samples(samples.samples_P, n)
+    # Dividing by n would understate the score of a problem that has fewer.
+    if len(odd := np.flatnonzero(samples.samples_P != n)):
+        first = f"problem {odd[0]} has {samples.samples_P[odd[0]]}"
+        raise UnevenSamples(f"{len(odd)} of {samples.problems} problems do not have n={n} samples (first: {first})")
     right_P = np.bincount(samples.problem_R[samples.right_R], minlength=samples.problems)
     votes = count_votes(samples.problem_R, samples.class_R, samples.right_R, problems=samples.problems, n=n)
     majority = majority_at_k(votes, ks)
@@ -299,15 +302,6 @@ def _mean(values: Bools) -> float:
 
 class UnevenSamples(ValueError):
     """Some problems do not have the n samples that the metric divides by."""
-
-
-def require_samples(samples_P: ArrayLike, n: int) -> None:
-    """Raise `UnevenSamples` unless every problem has exactly n samples, lost ones included: dividing by n would understate the score."""
-    samples = np.asarray(samples_P)
-    odd = np.flatnonzero(samples != n)
-    if len(odd):
-        first = f"problem {odd[0]} has {samples[odd[0]]}"
-        raise UnevenSamples(f"{len(odd)} of {len(samples)} problems do not have n={n} samples (first: {first})")
 
 
 def pass_at_k(right_P: ArrayLike, n: int, k: int) -> Floats:

@@ -5,7 +5,7 @@ The benchmarks and training sets under `conf/benchmark/` and `conf/task/` are th
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from harness.problems.problem import (
     Benchmark,
     DuplicateReport,
     Problem,
-    Record,
     deduplicate,
     lines_of,
     read_hub,
@@ -94,14 +93,14 @@ def load(config: Config) -> Benchmark:
     return Benchmark(
         name=config.name or Path(config.path or config.source).stem,
         version=config.version,
-        problems=[Problem(record.id, make(record.problem), record.answer, record.chance) for record in records],
+        problems=[replace(record, prompt=make(record.prompt)) for record in records],
         chat=make.chat,
         system=config.system,
     )
 
 
-def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
-    """Return the records that become problems, and what is repeated in the source."""
+def load_records(config: Config) -> tuple[list[Problem], DuplicateReport]:
+    """Return the problems without a template, and what is repeated in the source."""
     source = config.path or config.source
     local = bool(config.path) and not str(config.path).endswith(".parquet")
     is_plain = local and not _has_fields(Path(str(config.path)), config.fields)
@@ -114,13 +113,13 @@ def load_records(config: Config) -> tuple[list[Record], DuplicateReport]:
     records = distinct if config.deduplicate else list(rows)
     if not records:
         raise ConfigError(f"{source}: the copies of every prompt have different answers; keep one of each")
-    for what in ("problem", "answer"):
-        if empty := [record.id for record in records if not getattr(record, what).strip()]:
+    for what, attribute in (("problem", "prompt"), ("answer", "gold")):
+        if empty := [record.id for record in records if not getattr(record, attribute).strip()]:
             raise ConfigError(f"{source}: the {what} of {empty[0]!r} is empty ({len(empty)} in all); leave them out")
     return records[: config.limit], report
 
 
-def _records(config: Config) -> Iterator[Record]:
+def _records(config: Config) -> Iterator[Problem]:
     if not (config.source or config.path):
         raise ConfigError("a dataset needs `source` (an id on the Hub) or `path` (a local file)")
     rows: Iterable[dict[str, Any]]
@@ -131,7 +130,7 @@ def _records(config: Config) -> Iterator[Record]:
     else:
         rows = (row for _, row in lines_of(Path(config.path)))
     for number, row in enumerate(rows):
-        yield Record(f"{config.name}/{number}", _problem(row, config.fields), _answer(row, config.fields))
+        yield Problem(f"{config.name}/{number}", _problem(row, config.fields), _answer(row, config.fields))
 
 
 def _has_fields(path: Path, fields: Fields) -> bool:
