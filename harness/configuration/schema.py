@@ -143,11 +143,8 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     for name, value in values.items():
         item_path = f"{path}.{name}" if path else str(name)
         if name not in fields_by_name:
-            own_section = name == path or item_path in (
-                "patch",
-                "rung",
-                "preset",
-            )  # of a file that has not said its place
+            # Of a file that says nothing of its place.
+            own_section = name == path or item_path in ("patch", "rung", "preset")
             first_line = "; the file that says so must begin with the line `# @package _global_`"
             hint = first_line if own_section else nearest(str(name), list(fields_by_name))
             raise UnknownKeyError(f"unknown key {item_path!r}{hint}")
