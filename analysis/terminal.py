@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len, set_cell_size
 from rich.console import JustifyMethod
 from rich.markup import escape
 from rich.table import Table as RichTable
@@ -28,7 +29,7 @@ _FOREST, _NAME, _ROWS = 56, 22, 30  # cells of its axis and of a name; rows beyo
 
 def terminal_text(results: Results, *, so_far: bool = False, width: int | None = None) -> str:
     """The answer as a terminal of this width shows it, without colour."""
-    width = width or max(_LEAST, shutil.get_terminal_size((80, 24)).columns)
+    width = width or shutil.get_terminal_size((80, 24)).columns
     parts = [_wrap(results.experiment.plan.title, width)]
     parts += [answer_text(answer, width) for answer in answers(results, so_far=so_far)]
     missing = [*results.experiment.notes, *results.notes]
@@ -41,11 +42,12 @@ def terminal_text(results: Results, *, so_far: bool = False, width: int | None =
 
 def answer_text(answer: Answer, width: int) -> str:
     """One answer: headline, small type, caveats, table, foot and what a run takes."""
+    width = max(_LEAST, width)
     parts = [
         _wrap(" ".join(answer.headline), width),
         _wrap(" ".join(answer.small), width),
         *(f"\n{_wrap(caveat, width, '! ')}" for caveat in answer.caveats),
-        _forest([line for line in answer.lines if line.known], width),
+        _forest(answer.lines, width),
         f"\n{_draw_table(answer, width)}" if answer.lines else "",
         _wrap(answer.foot, width),
         f"\n{to_terminal(answer.spent, width)}" if answer.spent else "",
@@ -72,13 +74,15 @@ def _draw_table(answer: Answer, width: int) -> str:
 
 
 def _forest(lines: Sequence[Line], width: int) -> str:
-    """The intervals as glyphs, one line a comparison on one axis with zero and margin; empty for too many."""
+    """The intervals as glyphs, one line a comparison with finite ends on one axis with zero and margin; empty for too many."""
+    lines = [each for each in lines if each.known and -math.inf not in (each.estimate.low, -each.estimate.high)]
     if not 0 < len(lines) <= _ROWS:
         return ""
     estimates = [line.estimate.rescale(line.metric.scale) for line in lines]
     (low, high), margin = interval_limits(estimates), estimates[0].margin or 0.0
-    names, unit = [shorten(line.name, _NAME) for line in lines], lines[0].metric.unit
-    indent = max(map(len, [*names, unit])) + 2
+    texts = [shorten(text, _NAME) for text in (*(line.name for line in lines), lines[0].metric.unit)]
+    *names, unit = (set_cell_size(text, min(cell_len(text), _NAME)) for text in texts)
+    indent = max(map(cell_len, [*names, unit])) + 2
     cells = min(width - indent, _FOREST)
 
     def place(value: float) -> int:
@@ -94,12 +98,12 @@ def _forest(lines: Sequence[Line], width: int) -> str:
             row[first : last + 1] = ["┼" if cell == "│" else "─" for cell in row[first : last + 1]]
             row[first], row[last] = "←" if estimate.low < low else "├", "→" if estimate.high > high else "┤"
         row[place(estimate.value)] = look_of(estimate.verdict).glyphs[is_hollow(estimate.verdict)]
-        rows.append(f"{name:<{indent}}{''.join(row)}".rstrip())
+        rows.append(f"{set_cell_size(name, indent)}{''.join(row)}".rstrip())
     for value, text in axis_ticks((low, high), margin):
         start = min(max(0, place(value) - len(text) // 2), cells - len(text))
         if not "".join(axis[max(0, start - 1) : start + len(text) + 1]).strip():
             axis[start : start + len(text)] = text
-    return "\n".join(["", *rows, f"{unit:<{indent}}{''.join(axis)}".rstrip()])
+    return "\n".join(["", *rows, f"{set_cell_size(unit, indent)}{''.join(axis)}".rstrip()])
 
 
 def _wrap(text: str, width: int, mark: str = "") -> str:

@@ -109,7 +109,7 @@ def document(
         data={key: _json(value) for key, value in data.items()},
         scripts=list(map(_asset, scripts)),
     )  # fmt: skip
-    return visible(re.sub(r"(?<=\d) %", "\u00a0%", text))
+    return visible(text)
 
 
 @cache
@@ -121,6 +121,7 @@ def _templates() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     templates.filters["linked"] = link_papers
+    templates.filters["percents"] = lambda text: re.sub(r"(?<=\d) %", "\u00a0%", text)  # no line begins with "%"
     return templates
 
 

@@ -16,7 +16,7 @@ from harness.verify.read.expressions import names_of
 from harness.verify.read.grammar import Node, agree
 from harness.verify.read.symbols import GREEK
 from harness.verify.read.tokens import OverLimit
-from harness.verify.read.values import DECIMAL_DIGITS, NoValue, calls, is_real, ratio_sign, trees_equal, value
+from harness.verify.read.values import DECIMAL_DIGITS, NoValue, as_real, calls, is_real, ratio_sign, trees_equal, value
 from harness.verify.regions import same_set
 
 Leaf = Callable[[str, str], bool | None]
@@ -267,10 +267,13 @@ def value_forms(relation: Node, strict: bool) -> list[Node]:
 
 
 def _contradicts(relation: Node) -> bool:
-    """Return whether sides are numbers that no rounding makes equal; beside a sign of approximation to integers as well."""
+    """Return whether sides are numbers that no rounding makes equal; beside a sign of approximation a formula may be off by a hundredth."""
     least = 0 if r"\approx" in relation.mark else 1
     constants = [item for item in relation.items if item.number is not None and not item.percent and not is_name(item)]
-    return not all(agree(a, b, least) for a, b in pairwise(constants))
+    return not all(
+        agree(a, b, least) if least or (a.is_numeral and b.is_numeral) else abs(x - y) <= abs(x) / 100
+        for (a, x), (b, y) in pairwise((item, as_real(item.number)) for item in constants)
+    )
 
 
 def assigned_name(node: Node) -> str:
@@ -288,8 +291,8 @@ def _bare(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 def _may_be_renamed(gold: str, answer: str) -> bool:
     """Return whether two names may name one thing: `f(x)` and `y`; `x_1` and `x_2`, `(p,q)` and `(q,p)`, `AB` and `CD` are two."""
-    is_function = "(" in gold + answer and sorted(gold) != sorted(answer)
-    return is_function and (gold in "yz" or answer in "yz" or gold[0] == answer[0])
+    is_y = "(" not in (gold[0], answer[0]) and (gold in "yz" or answer in "yz")
+    return "(" in gold + answer and sorted(gold) != sorted(answer) and (is_y or gold[0] == answer[0])
 
 
 def magnitudes(text: str) -> tuple[int, ...]:

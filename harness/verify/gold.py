@@ -15,6 +15,7 @@ from harness.verify.read.tokens import OverLimit
 OWN_TEXT = "own text only"
 UNRELATED = "982451653"  # of no gold; only one that is not read has no verdict on it
 _SHORT_GOLD = 120
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)", re.DOTALL)
 _LAST_NUMBER = re.compile(r"\d{1,12}(?=\D*\Z)")
 # What stands where an answer is missing, in words without marks.
 _NO_ANSWER = re.compile(
@@ -48,12 +49,12 @@ def is_no_answer(gold: str) -> bool:
 
 def _answer_in(raw: str) -> str:
     """Return the answer in a gold text: its box when it has one, the last line of a worked solution, else the text itself."""
-    answer = None
-    if "boxed" in raw or "fbox" in raw:
-        answer = extract(raw, "boxed")
-    elif "####" in raw:
+    answer = extract(raw, "boxed") if (box := _BOX.search(raw)) else None
+    if answer is None and "####" in raw:
         return raw.rpartition("####")[2]
-    elif "\n" in raw.strip() or "answer" in raw[:40].casefold():
+    if answer is None and box:  # it never closes; one that is denied, or empty, is no answer
+        return box[1] if box[1].count("{") >= box[1].count("}") else ""
+    if answer is None and ("\n" in raw.strip() or "answer" in raw[:40].casefold()):
         answer = extract(raw, "answer_line")
     if answer is None and len(raw) > _SHORT_GOLD and raw.count(" ") > _SHORT_GOLD // 8:
         answer = extract(raw, "any")

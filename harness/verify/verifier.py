@@ -24,7 +24,7 @@ from harness.verify.read.tokens import MAX_CHARS, OverLimit
 from harness.verify.read.values import DECIMAL_DIGITS
 from harness.verify.read.words import asks_for_point
 
-GRAMMAR_VERSION = 26  # less is read: no |x-2| in sets, no x_1 for x
+GRAMMAR_VERSION = 27  # six decimals of a percentage, a hundredth beside ≈, no y for (x,y), golds with an open box
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000

@@ -117,14 +117,14 @@ def test_whatever_a_model_wrote_stays_text(tmp_path):
     store = build_store(tmp_path, rungs=[("a", ATTACK, 0.5, 1.0), ("b", "B", 0.6, 1.0)], seeds=(0, 1), problems=4)
     run = store.run(store.plan("ladder")["arms"][0]["runs"]["0"])
     samples = run.samples("arithmetic_heldout", 20)
-    samples["response"] = ATTACK
+    samples["response"] = f"{ATTACK} 7 % 3"
     run.write_samples("arithmetic_heldout", 1, 20, samples)
     text = page.render_page(loaded(tmp_path), tmp_path)
     assert ATTACK not in text
     assert outline(text).tags.count("script") == 3
     assert not re.search(r"<[a-z]+ [^>]*onerror", text)
     shown = embedded(text, "sample-data")["problems"][0]["samples"][0][0]["text"]
-    assert shown == ATTACK
+    assert shown == f"{ATTACK} 7 % 3"
 
 
 def test_a_card_shows_the_problem_and_its_gold_that_lie_beside_the_samples(tmp_path):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from verbs import jsonl
 
 from analysis.answer import Answer
@@ -59,14 +61,8 @@ def test_every_table_has_80_columns(
     ]  # fmt: skip
     for command in commands:
         assert main(command.split()) == 0, capsys.readouterr().err
-        line = max(
-            (
-                one
-                for one in capsys.readouterr().out.splitlines()
-                if not one.startswith(("written: ", "where they differ"))
-            ),
-            key=len,
-        )
+        shown, others = capsys.readouterr().out.splitlines(), ("written: ", "where they differ")
+        line = max((one for one in shown if not one.startswith(others)), key=len)
         assert len(line) <= 80, f"{command}: {line}"
 
 
@@ -82,6 +78,11 @@ def test_the_forest_has_a_line_an_arm_on_one_axis_with_zero_and_margin() -> None
     assert [row[zero] for row in rows] == ["│", "■", "┼"]
     assert axis.index("+3") > zero > axis.index("−3")
     assert max(map(len, text.splitlines())) <= 80
+    wide, endless = Estimate(0.06, 0.04, 0.08, 8, degrees=7), Estimate(0.0, -math.inf, math.inf, 8, degrees=7)
+    lines = [Line("消融" * 12, wide, metric("avg")), Line("endless", endless, metric("avg"))]
+    text = answer_text(Answer(["It helps."], [], [], "added", lines, ""), 20)
+    assert [line.strip()[:2] for line in text.split("\n\n")[1].splitlines()[:2]] == ["消融", "po"]
+    assert max(map(cell_len, text.splitlines())) <= 40
 
 
 def test_equal_arms_have_an_axis_that_can_be_read() -> None:

@@ -18,7 +18,7 @@ from fractions import Fraction
 from harness.verify.read import words
 from harness.verify.read.expressions import Tree, expression, is_numeral, names_of
 from harness.verify.read.tokens import Token, render, split, tokenize
-from harness.verify.read.values import Number, constant, numbers_equal, rounds_to
+from harness.verify.read.values import DECIMAL_DIGITS, Number, constant, numbers_equal, rounds_to
 
 _OPENERS = ("(", "[")
 _MONEY = {r"\$": "dollar", "USD": "dollar", "€": "euro", "£": "pound_sterling", "¥": "yen", "₹": "rupee"}
@@ -230,10 +230,11 @@ def agree(a: Node, b: Node, least: int = 1) -> bool:
     if a.number is None or b.number is None:
         return False
     first, second = (node.number / (100 if node.percent else 1) for node in (a, b))
+    as_written = least if least == DECIMAL_DIGITS else 0  # the two decimals that a percent sign adds do not count
     rounded = (
         rounds_to(exact, decimal, max(node.decimals, 0) + 2 * node.percent, least)
         for node, decimal, exact in ((a, first, second), (b, second, first))
-        if node.decimals >= 0 or (least == 0 and node.is_numeral and decimal.denominator == 1)
+        if node.decimals >= as_written or (least == 0 and node.is_numeral and decimal.denominator == 1)
     )
     return numbers_equal(first, second) or any(rounded)
 
