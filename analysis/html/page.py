@@ -102,14 +102,13 @@ def document(
     ``facts`` stand under the title.
     """
     scripts = (*scripts, "live.js") if version else scripts
-    text = render(
+    return visible(render(
         "page.html", version=version, title=title, question=question, facts=facts, sections=sections,
         policy=f"{POLICY}; connect-src 'self'" if version else POLICY,
         style=verdict_style() + _asset("page.css"),
         data={key: _json(value) for key, value in data.items()},
         scripts=list(map(_asset, scripts)),
-    )  # fmt: skip
-    return visible(text)
+    ))  # fmt: skip
 
 
 @cache

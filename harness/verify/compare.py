@@ -316,14 +316,9 @@ def _numbers(node: Node) -> list[Fraction]:
         return _numbers(forms[0])
     if node.kind in ("list", "set", "bracket") and node.items:
         return [number for item in node.items for number in _numbers(item)]
-    is_measured = node.unit or node.percent or node.modulus or node.items
+    is_more = node.unit or node.percent or node.modulus or node.items
     # Functions may be read in more ways than one; roots are not.
-    if (
-        is_measured
-        or node.tree is None
-        or calls(node.tree) - {"root"}
-        or node.text.startswith((r"\emptyset", r"\mathbb"))
-    ):
+    if node.tree is None or is_more or calls(node.tree) - {"root"} or node.text.startswith((r"\emptyset", r"\mathbb")):
         raise NoValue
     number = value(node.tree, {name: Fraction(3 + sum(map(ord, name)) % 97, 7) for name in names_of(node.tree)})
     if not is_real(number) or not abs(number) < 10**30:
