@@ -150,7 +150,7 @@ def test_functions_stay_small() -> None:
 
 
 @pytest.mark.parametrize(
-    ("folders", "most_lines"), [(("harness", "analysis", "hydra_plugins"), 39600), (("tests",), 26_000)]
+    ("folders", "most_lines"), [(("harness", "analysis", "hydra_plugins"), 39_500), (("tests",), 26_000)]
 )
 def test_the_house_does_not_grow(folders: tuple[str, ...], most_lines: int) -> None:
     lines = sum(len(path.read_text().splitlines()) for folder in folders for path in (ROOT / folder).rglob("*.py"))
