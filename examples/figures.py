@@ -10,7 +10,7 @@ from analysis import figure_of, load, save_figure
 
 def main(root: str, experiment: str, name: str = "accuracy") -> None:
     """Draw a figure of the report as wide as a page of ICLR, in another family and with other colours, and save it."""
-    own = {"figure.figsize": (2.67, 2.0), "font.family": "DejaVu Serif", "axes.grid": False}
+    own = {"figure.figsize": (2.648, 2.0), "font.family": "DejaVu Serif", "axes.grid": False}
     figure = figure_of(load(root, experiment), name, style="paper", rc=own)
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(True)

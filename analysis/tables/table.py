@@ -132,20 +132,26 @@ def to_csv(table: Table) -> str:
 
 
 def to_terminal(table: Table, width: int | None = None) -> str:
-    """Return the table and its notes as drawn by rich at the terminal's width, without colour codes."""
+    """Return the table and its notes as drawn by rich at the terminal's width; on its side where words would break."""
+    width = width or shutil.get_terminal_size((160, 24)).columns
+    lines = [[column.header for column in table.columns], *table.text()]
+    longest = [
+        max((len(word) for cell in cells for word in cell.split()), default=0) for cells in zip(*lines, strict=True)
+    ]
+    if sum(longest) + 2 * len(longest) > width and len(lines) < len(longest):
+        lines = [list(cells) for cells in zip(*lines, strict=True)]
     rich_table = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-    for index, column in enumerate(table.columns):
+    for index, header in enumerate(lines[0]):
         justify: JustifyMethod = "right" if index else "left"
-        rich_table.add_column(escape(column.header), justify=justify, overflow="fold")
-    for row in table.text():
+        rich_table.add_column(escape(header), justify=justify, overflow="fold")
+    for row in lines[1:]:
         rich_table.add_row(*map(escape, row))
     notes = [f"  {escape(note)}" for note in table.notes]
     return drawn_text(escape(table.title), rich_table, *[""] * bool(notes), *notes, width=width)
 
 
-def drawn_text(*parts: RichTable | str, width: int | None) -> str:
-    """What rich draws at this width or the terminal's, without colour codes."""
-    width = width or shutil.get_terminal_size((160, 24)).columns
+def drawn_text(*parts: RichTable | str, width: int) -> str:
+    """What rich draws at this width, without colour codes."""
     console = Console(file=io.StringIO(), width=width, color_system=None)
     with console.capture() as capture:
         for part in parts:
