@@ -274,6 +274,6 @@ def test_text_that_is_being_copied_is_left_alone(store, live):
 
 def test_a_server_that_ended_is_said(live):
     live.route("**/*", lambda route: route.abort())
-    live.wait_for_selector("body.stale")
+    assert live.wait_for_selector("body.stale")
     live.unroute("**/*")
-    live.wait_for_selector("body:not(.stale)")
+    assert live.wait_for_selector("body:not(.stale)")

@@ -107,6 +107,7 @@ def test_what_workers_started_dies_with_a_killed_supervisor(store):
     wait_until((store.run(f"{0:016x}").path / "attempts" / "000" / "listens").exists, what="the worker")
     first.kill()
     wait_until(lambda: not first.others(), seconds=6, what="the worker and its child to end")
+    assert not first.others()
 
 
 def test_a_terminated_supervisor_checkpoints_and_the_next_one_resumes(store, undisturbed):
