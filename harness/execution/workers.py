@@ -37,6 +37,7 @@ from harness.store.atomic import FULL
 _PROJECT = Path(__file__).resolve().parents[2]
 # Workers of a supervisor that was just killed may live for some moments; longer than this is worth an error.
 _WAIT_FOR_OLD_WORKER_SECONDS = 60.0
+_WAIT_FOR_OLD_SERVER_SECONDS = 10.0
 _SERVER_DIED = 255  # of `multiprocessing`, where its fork server can tell no exit code
 
 
@@ -95,12 +96,23 @@ class Workers:
         """Start a worker and return its process id."""
         everything = {**os.environ, **self._environment, **environment}
         arguments = (self._entry, run_dir.resolve(), attempt_dir.resolve(), everything)
-        process = self._context.Process(target=_work, args=arguments)
-        with _environment({**self._environment, **of_this_process()}):  # for a server that died meanwhile
-            process.start()
+        process = self._process(arguments)
         self._processes[run_id] = process
         assert process.pid is not None
         return process.pid
+
+    def _process(self, arguments: tuple[object, ...]) -> ForkServerProcess:
+        deadline = time.monotonic() + _WAIT_FOR_OLD_SERVER_SECONDS
+        while True:
+            process = self._context.Process(target=_work, args=arguments)
+            try:
+                with _environment({**self._environment, **of_this_process()}):  # for a server that died meanwhile
+                    process.start()
+                return process
+            except (ConnectionError, EOFError):  # it was killed, and the kernel has not yet taken it away
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
 
     def signal(self, run_id: str, number: int) -> None:
         """Send a signal to the worker of a run, if it still lives."""

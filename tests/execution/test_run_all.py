@@ -8,7 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import pytest
 from sweep_support import STUB_PATH, Spec, run_all, spec, sweep, wait_until
@@ -190,15 +192,23 @@ def test_the_fork_server_dying_costs_its_runs_an_attempt_and_the_rest_goes_on(st
     assert (first["outcome"], second["outcome"]) == ("failed", "finished")
 
 
-def test_a_full_disk_ends_the_sweep_with_the_reason(store, monkeypatch):
-    def full(self, pid):
-        raise StoreFull("no space left writing manifest.json")
+def test_a_fork_server_that_is_just_dying_refuses_and_the_next_takes_the_worker(store, monkeypatch):
+    refusals = [EOFError("no pid"), ConnectionRefusedError(111, "refused"), EOFError("to warm up")]
 
-    monkeypatch.setattr("harness.execution.attempt.Attempt.record_start", full)
-    with pytest.raises(StoreFull, match="no space left"):
+    def start(process, whole=ForkServerProcess.start):
+        if refusals:
+            raise refusals.pop()
+        whole(process)
+
+    monkeypatch.setattr(ForkServerProcess, "start", start)
+    assert run(store, [spec(0)]).finished == [spec(0).run_id]
+    assert not refusals
+
+
+def test_a_full_disk_ends_the_sweep_with_the_reason(store):
+    full = Mock(side_effect=StoreFull("no space left writing manifest.json"))
+    with patch("harness.execution.attempt.Attempt.record_start", full), pytest.raises(StoreFull, match="no space left"):
         run(store, [spec(0, seconds=30)])
-    monkeypatch.undo()
-    monkeypatch.setenv("PYTHONPATH", STUB_PATH)
     assert run(store, [spec(0)]).finished == [spec(0).run_id]
 
 
