@@ -87,16 +87,6 @@ class Frames:
         return groups(self.steps.sort_values("step", kind="stable"), "run_id", "arm")
 
     @cached_property
-    def arm_training(self) -> dict[str, dict[int, pd.DataFrame]]:
-        """The same by arm and seed, seeds ascending."""
-        logs: dict[str, dict[int, pd.DataFrame]] = {}
-        seeds = self.runs[["seed", "run_id", "arm"]].sort_values("seed").itertuples(index=False)
-        for seed, *key in seeds:
-            if (log := self.training.get(tuple(key))) is not None:
-                logs.setdefault(key[1], {})[seed] = log
-        return logs
-
-    @cached_property
     def settings(self) -> dict[str, dict[str, Any]]:
         """Arm to the configuration of one of its finished runs; one that cannot be read is left out, which is said elsewhere."""
         found: dict[str, dict[str, Any]] = {}

@@ -21,6 +21,7 @@ from analysis.tables.words import declared_notes, interval_notes, metric_name, p
 from harness.configuration.identity import flatten
 from harness.configuration.numbers import format_amount, format_count
 from harness.evaluation.stored import problem_texts
+from harness.experiment.memory import size_text
 from harness.experiment.plan import PlannedArm
 from harness.store import ResultStore, StoreError
 from harness.store.foreign_text import markdown
@@ -32,8 +33,8 @@ _TRAINING = (
     "{sampling.temperature}."
 )
 _TESTBED = (
-    "The policy is a Llama-shaped transformer of {model.architecture.layers} layers of width {model.architecture.hidden}, warmed up on "
-    "demonstrations with errors."
+    "The policy is a Llama-shaped transformer of {model.size}, {model.architecture.layers} layers of width {model.architecture.hidden}, "
+    "warmed up on demonstrations with errors."
 )
 _COLD_START = (
     " after {model.cold_start.steps} steps of supervised training on {model.cold_start.demonstrations} demonstrations"
@@ -69,8 +70,12 @@ class Methods:
 
     @cached_property
     def configurations(self) -> dict[str, dict[str, Any]]:
-        """Arm to the configuration of one of its finished runs, flat."""
-        return {arm: flatten(settings) for arm, settings in self.results.experiment.settings.items()}
+        """Arm to the configuration of one of its finished runs, flat, with the size of its model as ``model.size``."""
+        runs, found = self.results.experiment.finished_runs.drop_duplicates("arm").set_index("arm")["run_id"], {}
+        for arm, settings in self.results.experiment.settings.items():
+            provenance = (self.store.run(runs[arm]).manifest() or {}).get("provenance")
+            found[arm] = {**flatten(settings), "model.size": size_text(settings.get("model"), provenance)}
+        return found
 
     def shared_value(self, key: str) -> str:
         """The value of a setting that all arms share, else all of its values."""
@@ -112,7 +117,10 @@ class Methods:
         revision = _join((str(one["model.revision"])[:12] for one in settings if one.get("model.revision")), " or ")
         commit = f", revision {revision}" * bool(revision)
         started = self.fill(_COLD_START) * all(one.get("model.cold_start.steps") for one in settings)
-        return f"The policy is {path}{commit} (precision: {self.shared_value('model.precision')}){started}."
+        size = ", ".join(
+            filter(None, [self.shared_value("model.size"), f"precision {self.shared_value('model.precision')}"])
+        )
+        return f"The policy is {path}{commit} ({size}){started}."
 
     def _grading(self) -> str:
         ends = " It must end the response." * (self.shared_value("verifier.answer_must_end") == "True")

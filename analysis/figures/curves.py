@@ -1,6 +1,6 @@
 """Curves over training and over k: accuracy, a metric, every logged quantity, Pass@k and Maj@k, the profile of problems."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,19 +27,10 @@ def _draw_arms(axes: Any, experiment: Frames, series_of: Callable[[str], drawing
 
 def accuracy_figure(experiment: Frames) -> Figure | None:
     """Draw evaluation accuracy against generated tokens, where runs count them, and against rollout steps, side by side."""
-    if not len(experiment.cells):
-        return None
-    has_tokens = drawing.is_logged(experiment, Panel("generated_tokens_total", ""))
-    figure, axes = drawing.new_panels(1 + has_tokens, 1 + has_tokens, 1.0, sharey=True)
     plan = experiment.plan
-    accuracy = Panel("avg", drawing.score_label(plan), scale=plan.score.scale, evaluated=True)
-    for axes_, axis in zip(axes[0], ("tokens", "step")[not has_tokens :], strict=True):
-        _draw_arms(axes_, experiment, partial(drawing.panel_series, experiment, panel=accuracy, axis=axis))
-        axes_.set_xlabel({"tokens": "generated tokens", "step": "rollout steps"}[axis])
-        axes_.xaxis.set_major_formatter(drawing.COUNTS)
-    axes[0][0].set_ylabel(accuracy.label)
-    drawing.name_lines(figure, experiment)
-    return figure
+    panel = Panel("avg", drawing.score_label(plan), scale=plan.score.scale, evaluated=True)
+    tokens = ["tokens"] * drawing.is_logged(experiment, Panel("generated_tokens_total", ""))
+    return _draw_evaluated(experiment, panel, [*tokens, "step"]) if len(experiment.cells) else None
 
 
 def metric_figure(results: Results) -> Figure | None:
@@ -47,10 +38,17 @@ def metric_figure(results: Results) -> Figure | None:
     experiment, metric, column = results.experiment, results.metric, results.column
     if metric == experiment.plan.score or not is_evaluated(metric) or column not in experiment.cells:
         return None
-    figure, axes = drawing.new_figure()
-    panel = Panel(column, "", scale=metric.scale, evaluated=True)
-    _draw_arms(axes, experiment, partial(drawing.panel_series, experiment, panel=panel, axis="step"))
-    axes.set(xlabel="rollout steps", ylabel=f"{metric.header}, cap {experiment.plan.primary_cap}")
+    label = f"{metric.header}, cap {experiment.plan.primary_cap}"
+    return _draw_evaluated(experiment, Panel(column, label, scale=metric.scale, evaluated=True), ["step"])
+
+
+def _draw_evaluated(experiment: Frames, panel: Panel, x_axes: Sequence[str]) -> Figure:
+    figure, axes = drawing.new_panels(len(x_axes), len(x_axes), 1.0, sharey=True)
+    for axes_, axis in zip(axes[0], x_axes, strict=True):
+        _draw_arms(axes_, experiment, partial(drawing.panel_series, experiment, panel=panel, axis=axis))
+        axes_.set_xlabel({"tokens": "generated tokens", "step": "rollout steps"}[axis])
+        axes_.xaxis.set_major_formatter(drawing.COUNTS)
+    axes[0][0].set_ylabel(panel.label)
     drawing.name_lines(figure, experiment)
     return figure
 

@@ -24,11 +24,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator
 from matplotlib.typing import LineStyleType
-from numpy.typing import ArrayLike
 
 from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import Floats, total_at
+from analysis.tables.spending import read_curve, seed_curves
 from harness.experiment.plan import Plan, PlannedArm
 from harness.statistics.intervals import replicate_of, t_band
 from harness.store.atomic import write_file
@@ -54,20 +54,9 @@ def draw_series(axes: Any, series: Series, appearance: Appearance, *, label: str
         alpha, width = (0.8, 0.7) if series.collapsed else (SEED_ALPHA, 0.5)
         axes.add_collection(LineCollection(lines, colors=colour, alpha=alpha, linewidths=width, zorder=1))
     if spread and not series.collapsed:
-        draw_band(axes, series.x, series.low, series.high, colour)
+        axes.fill_between(series.x, series.low, series.high, color=colour, alpha=BAND_ALPHA, linewidth=0)
     mark_every = None if np.isfinite(series.mean).sum() <= 16 else (0.05, 0.2)  # of the length of the axes
     axes.plot(series.x, series.mean, **appearance.pen(), markevery=mark_every, label=label, zorder=3)
-
-
-def draw_band(axes: Any, x: ArrayLike, low: ArrayLike, high: ArrayLike, colour: str) -> None:
-    """Draw a band over neighbouring points that have an interval, a whisker as light for a point that has one alone (NaN: none)."""
-    x, low, high = (np.asarray(values, dtype=np.float64) for values in (x, low, high))
-    finite = np.isfinite(low)
-    joined = finite & (np.append(finite[1:], False) | np.append(False, finite[:-1]))
-    if joined.any():
-        axes.fill_between(x, low, high, where=joined, color=colour, alpha=BAND_ALPHA, linewidth=0)
-    if (alone := finite & ~joined).any():
-        axes.vlines(x[alone], low[alone], high[alone], color=colour, alpha=WHISKER_ALPHA, linewidth=1)
 
 
 def label_rows(axes: Any, labels: Sequence[str], numbers: Sequence[str]) -> None:
@@ -96,8 +85,9 @@ def name_lines(figure: Figure, experiment: Frames, *, first: Sequence[Line2D] = 
 
 
 _COUNTED = {"step": "rollout steps", "updates": "optimiser updates"}
-AXES = _COUNTED | {"tokens": "generated tokens (discarded included)", "seconds": "seconds"}
+AXES = _COUNTED | {"tokens": "generated tokens (discarded included)"}
 _TOTALS = {"updates": "updates", "tokens": "generated_tokens_total"}
+Curve = tuple[Floats, Floats, Floats]  # of one seed: which point, its place on the axis, its value
 
 
 @dataclass(frozen=True)
@@ -149,23 +139,27 @@ def is_logged(experiment: Frames, panel: Panel) -> bool:
 def panel_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Series:
     """Make the line of one arm in a panel against a key of ``AXES``; logged columns are averaged over about 4 % of the run.
 
-    Seeds share the steps; tokens and seconds differ from seed to seed, so those are interpolated on a common grid.
+    There is a point a step, or an evaluation at the primary cap, at the mean of what the seeds have spent by then: nothing is drawn where
+    nothing was measured, and the line ends at the table's mean.
     """
-    if panel.evaluated:
-        return _cut_shares(_evaluated_series(experiment, arm, panel, axis), panel.scale)
-    logs = experiment.arm_training.get(arm, {})
-    window = max(1, max(map(len, logs.values()), default=0) // 25)
-    curves = []
-    for log in logs.values():
-        x = log["seconds_total"].fillna(0).cumsum() if axis == "seconds" else log[_TOTALS.get(axis, axis)]
-        y = log[panel.column] / log[panel.per] if panel.per else log[panel.column]
+    runs = experiment.runs[experiment.runs["arm"] == arm].sort_values("seed")
+    logs = [experiment.training.get((run_id, arm), experiment.steps.iloc[:0]) for run_id in runs["run_id"]]
+    window = 1 if panel.evaluated else max(1, max(map(len, logs), default=0) // 25)
+    curves, seeds = list[Curve](), list[int]()
+    for seed, run_id, log in zip(runs["seed"], runs["run_id"], logs, strict=True):
+        rows = experiment.evaluations.get((run_id, arm, experiment.plan.primary_cap)) if panel.evaluated else log
+        if rows is None or not len(rows):
+            continue
+        y = rows[panel.column] / rows[panel.per] if panel.per else rows[panel.column]
         if window > 1:  # it is shorter at the ends and leaves missing values out
             y = y.rolling(window, center=True, min_periods=1).mean()
-        values = panel.scale * y.to_numpy(dtype=np.float64)
-        curves.append((x.to_numpy(dtype=np.float64), np.where(np.isfinite(values), values, np.nan)))
-    replicates = _replicates(experiment, logs)
-    series = combine(curves, replicates, exact=axis in ("step", "updates"))
-    return _cut_shares(replace(series, collapsed=has_collapsed(experiment, arm)), panel.scale)
+        values, steps = panel.scale * y.to_numpy(dtype=np.float64), rows["step"].to_numpy(dtype=np.float64)
+        spent = steps if axis == "step" else total_at(log, _TOTALS[axis], steps)
+        curves.append((steps, spent, np.where(np.isfinite(values), values, np.nan)))
+        seeds.append(int(seed))
+    return _cut_shares(
+        replace(_series(experiment, seeds, curves), collapsed=has_collapsed(experiment, arm)), panel.scale
+    )
 
 
 def _cut_shares(series: Series, scale: float = 100.0) -> Series:
@@ -174,25 +168,35 @@ def _cut_shares(series: Series, scale: float = 100.0) -> Series:
     return replace(series, low=low, high=high)
 
 
-def _evaluated_series(experiment: Frames, arm: str, panel: Panel, axis: str) -> Series:
-    """Make the line of one arm at the primary cap against ``step``, ``updates`` or ``tokens``.
+def difference_series(results: Results, arm: PlannedArm, axis: str) -> Series:
+    """Arm minus reference in the metric against ``step`` or ``tokens``, paired by seed; empty where there is no pair.
 
-    Against tokens there is a point an evaluation, at the mean of what the seeds have generated by then: nothing is drawn where nothing was
-    measured, and the line ends at the table's mean.
+    Both are read where the one that spent less was evaluated: the last point against tokens is the difference at equal tokens.
     """
-    curves, totals = [], []
-    keys = sorted(key for key in experiment.evaluations if key[1:] == (arm, experiment.plan.primary_cap))
-    runs = {key[0]: experiment.evaluations[key] for key in keys}
-    for run_id, run in runs.items():
-        x = run["step"].to_numpy(dtype=np.float64)
-        if axis in _TOTALS:
-            total = total_at(experiment.training.get((run_id, arm), experiment.steps.iloc[:0]), _TOTALS[axis], x)
-            totals.append((x, total))
-            x = total if axis == "updates" else x
-        curves.append((x, panel.scale * run[panel.column].to_numpy(dtype=np.float64)))
-    replicates = _replicates(experiment, [int(run["seed"].iloc[0]) for run in runs.values()])
-    series = replace(combine(curves, replicates, exact=True), collapsed=has_collapsed(experiment, arm))
-    return replace(series, x=combine(totals, replicates, exact=True).mean) if totals and axis == "tokens" else series
+    plan, reference = results.experiment.plan, results.experiment.plan.reference_of(arm)
+    if reference is None or not plan.paired:
+        return EMPTY
+    own, other = (seed_curves(results, one, plan.seeds, axis) for one in (arm, reference))
+    seeds, curves = sorted(own.keys() & other.keys()), list[Curve]()
+    smaller = min((own, other), key=lambda side: sum(side[seed][0][-1] for seed in seeds))
+    for seed in seeds:
+        spent = np.minimum(smaller[seed][0], min(own[seed][0][-1], other[seed][0][-1]))
+        read = np.array([read_curve(own[seed], place) - read_curve(other[seed], place) for place in spent])
+        curves.append((np.arange(len(spent), dtype=np.float64), spent, results.metric.scale * read))
+    return _series(results.experiment, seeds, curves)
+
+
+def _series(experiment: Frames, seeds: Iterable[int], curves: Sequence[Curve]) -> Series:
+    """Put the curves of several seeds on the union of their points, each at the mean of its places."""
+    if not any(len(points) for points, _, _ in curves):
+        return EMPTY
+    places, values = (
+        pd.DataFrame([dict(zip(curve[0], curve[part], strict=True)) for curve in curves])
+        .sort_index(axis="columns")
+        .to_numpy(np.float64)
+        for part in (1, 2)
+    )
+    return Series.from_seeds(t_band(places, axis=0)[0], values, _replicates(experiment, seeds))
 
 
 def _replicates(experiment: Frames, seeds: Iterable[int]) -> list[int]:
@@ -221,32 +225,6 @@ def k_curves(results: Results, arm_name: str | None) -> dict[str, Series]:
     return curves
 
 
-def combine(
-    curves: Sequence[tuple[Floats, Floats]], replicates: Sequence[int], *, exact: bool, points: int = 101
-) -> Series:
-    """Put curves of several seeds on one grid: the union of their x where ``exact``, else equally spaced.
-
-    Interpolated curves have a mean and a band only where every seed reaches. ``replicates``: see `Series.from_seeds`.
-    """
-    replicates = [one for one, (x, _) in zip(replicates, curves, strict=True) if np.isfinite(x).any()]
-    curves = [(x[np.isfinite(x)], y[np.isfinite(x)]) for x, y in curves if np.isfinite(x).any()]
-    if not curves:
-        return EMPTY
-    if exact:
-        # Steps without an update share their number of updates: the last of them counts.
-        frame = pd.DataFrame([dict(zip(x, y, strict=True)) for x, y in curves]).sort_index(axis="columns")
-        return Series.from_seeds(frame.columns.to_numpy(dtype=np.float64), frame.to_numpy(), replicates)
-    grid = np.linspace(min(x[0] for x, _ in curves), max(x[-1] for x, _ in curves), points)
-    curves = [(x[np.isfinite(y)], y[np.isfinite(y)]) for x, y in curves]
-    nans = np.full(len(grid), np.nan)
-    seed_y = np.array([np.interp(grid, x, y, left=np.nan, right=np.nan) if len(x) else nans for x, y in curves])
-    # A mean that loses seeds on its way jumps, and the band of the last two is all that one would see.
-    all_finite = np.isfinite(seed_y).all(axis=0)
-    series = Series.from_seeds(grid, seed_y, replicates)
-    mean, low, high = (np.where(all_finite, part, np.nan) for part in (series.mean, series.low, series.high))
-    return replace(series, mean=mean, low=low, high=high)
-
-
 # Inches of a column; where the text has one column, of half of it.
 VENUES = {"icml": 3.25, "acl": 3.03, "neurips": 2.648, "iclr": 2.648}
 STYLES = ("paper", "screen", *VENUES)
@@ -257,7 +235,7 @@ WRITTEN_FORMATS = ("pdf", "png")  # by a report, unless others are asked for
 PALETTE = ("#000000", "#B8860B", "#6A2C91", "#D45A9F", "#7A5C00", "#A98AD6", "#8E1B4B")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
-SEED_ALPHA, BAND_ALPHA, WHISKER_ALPHA = 0.28, 0.16, 0.6
+SEED_ALPHA, BAND_ALPHA = 0.28, 0.16
 
 _PERCENT = re.compile(r"(^|, |@\d+ )%")
 # What matplotlib would write of the time and of itself.

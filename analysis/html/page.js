@@ -41,23 +41,23 @@
     const { arms, charts } = read("chart-data");
     return {
       arms: arms.map((arm) => ({ ...arm, colour: onBoth(arm.colour) })),
-      charts: charts.map(({ title, axes }) => ({ title, axes: Object.entries(axes).map(([label, lines]) => ({ label, lines, log: label === "k" })) })),
+      charts: charts.map(({ title, margin, axes }) => ({ title, margin, axes: Object.entries(axes).map(([label, lines]) => ({ label, lines, log: label === "k" })) })),
     };
   };
   const { arms, charts } = readCharts();
   document.querySelectorAll("[data-arm]").forEach((place) => place.replaceWith(key(arms[+place.dataset.arm])));
   const plot = byId("chart-plot"), quantity = byId("chart-quantity"), against = byId("chart-axis");
-  const box = { left: 62, right: 745, top: 12, bottom: 350 };
+  const box = { left: 62, right: 745, top: 26, bottom: 350 };
   const shown = arms.map(() => true);
   const bands = byId("chart-bands");
-  bands.checked = arms.length <= 3; // more of them hide each other
+  const margin = () => charts[+quantity.value]?.margin; // of a difference; zero where none was declared
   let range = null, cursor = null, brush = null, scale = null;
 
   const current = () => charts[+quantity.value]?.axes[+against.value];
   const toX = (axis, v) => (axis.log ? Math.log2(v) : v);
   /** What is drawn beside the chosen axis: tokens, or steps beside tokens; none for a quantity without them. */
   const other = () => {
-    const axes = charts[+quantity.value]?.axes ?? [], tokens = axes.find(({ label }) => label.startsWith("generated tokens"));
+    const axes = charts[+quantity.value]?.axes ?? [], tokens = axes.find(({ label, lines }) => label.startsWith("generated tokens") && lines.some(({ x }) => x.length > 1));
     return current() === tokens ? axes[0] : tokens;
   };
   const visible = (axis = current()) => {
@@ -68,7 +68,7 @@
   function extent(axis, lines, zoomed) {
     const xs = lines.flatMap(({ line }) => line.x.map((v) => toX(axis, v)));
     const [x0, x1] = zoomed || [Math.min(...xs), Math.max(...xs)];
-    const ys = [];
+    const ys = margin() === undefined ? [] : [-margin(), margin()];
     for (const { line } of lines) {
       line.x.forEach((v, j) => {
         const x = toX(axis, v);
@@ -117,6 +117,11 @@
     const group = svg("g", { "clip-path": `url(#inside-${plot.id})` });
     plot.append(clip, svg("rect", { class: "frame", ...size }), group);
     plot.append(svg("text", { x: 400, y: 388, "text-anchor": "middle" }, axis.label));
+    plot.append(svg("text", { x: box.left, y: 16 }, charts[+quantity.value].title));
+    if (margin() !== undefined) {
+      group.append(svg("rect", { class: "margin", ...size, y: py(margin()), height: py(-margin()) - py(margin()) }));
+      group.append(svg("line", { class: "zero", x1: box.left, x2: box.right, y1: py(0), y2: py(0) }));
+    }
     for (const { line, i } of lines) {
       const points = line.x.map((v, j) => ({ x: px(toX(axis, v)), j }));
       const path = (values, list) => list.map(({ x, j }) => `${x.toFixed(1)},${py(values[j]).toFixed(1)}`);
@@ -237,9 +242,12 @@
   const fillQuantities = () => offer(quantity, charts.map((chart) => chart.title));
   const fillAxes = () => offer(against, (charts[+quantity.value]?.axes ?? []).map((axis) => axis.label));
   const nothing = make("p", "No run has logged anything yet.");
+  // Levels of many arms hide each other's bands.
+  const chooseBands = () => { bands.checked = arms.length <= 3 || margin() !== undefined; };
   function fill() {
     nothing.hidden = charts.length > 0;
     const same = fillQuantities();
+    chooseBands();
     if (fillAxes() && same) update();
     else reset();
   }
@@ -252,7 +260,7 @@
     label.append(input, key(arm), arm.label);
     byId("chart-arms").append(label);
   });
-  quantity.addEventListener("change", () => { fillAxes(); reset(); });
+  quantity.addEventListener("change", () => { fillAxes(); chooseBands(); reset(); });
   against.addEventListener("change", reset);
   bands.addEventListener("change", update);
   byId("chart-reset").addEventListener("click", reset);

@@ -28,10 +28,10 @@ from analysis.headline import capital
 from analysis.line import Line, axis_ticks, interval_limits
 from analysis.methods import Methods
 from analysis.results import Results
-from analysis.samples import records
+from analysis.samples import is_evaluated, records
 from analysis.tables.experiment import all_tables
 from analysis.tables.table import Cell, Column, Table, cell_text
-from analysis.tables.words import interval_name, metric_name, seeds_text
+from analysis.tables.words import REFERENCE, interval_name, metric_name, seeds_text
 from harness.configuration.identity import flatten
 from harness.configuration.numbers import format_count, format_seconds
 from harness.evaluation.metrics.names import TRAINING
@@ -149,7 +149,7 @@ def verdict_style() -> str:
     light = "".join(f"--{kind}:{look.colour};" for kind, look in VERDICTS.items())
     dark = "".join(f"--{kind}:{look.dark};" for kind, look in VERDICTS.items())
     classes = "".join(f".{kind}{{color:var(--{kind})}}" for kind in VERDICTS)
-    return f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}{classes}"
+    return f":root{{{light}}}@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}{classes}"
 
 
 _WIDTH, _EDGE = 240, 8  # of a row's drawing, and what its arrows need on either side
@@ -314,19 +314,33 @@ DASHES = {"-": "none", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}
 
 
 def chart_data(results: Results) -> dict[str, Any]:
-    """Return ``{"arms", "charts": [{"title", "axes": {label: [line per arm]}}]}``, the declared metrics and the score first."""
+    """Return ``{"arms", "charts": [{"title", "margin", "axes": {label: [line per arm]}}]}``; differences, metrics, score first."""
     experiment, looks = results.experiment, drawing.appearances(results.experiment.plan.arms)
     arms = [
         {"label": arm.label, "colour": looks[arm.name].colour, "dash": DASHES[str(looks[arm.name].line)]}
         for arm in experiment.plan.arms
     ]
-    charts = _charts(experiment, _declared_panels(results))
+    charts = [*_difference_charts(results), *_charts(experiment, _declared_panels(results))]
     for kind in ("pass", "maj"):
         lines = [drawing.k_curves(results, name).get(kind, drawing.EMPTY) for name in looks]
         if any(map(len, lines)):
             charts.append({"title": f"{kind.capitalize()}@k after RL, %", "axes": {"k": [*map(_line, lines)]}})
     charts += _charts(experiment, chain(*FIGURES.values()))
     return {"arms": arms, "charts": charts}
+
+
+def _difference_charts(results: Results) -> Iterable[dict[str, Any]]:
+    """Make a chart of the differences to the arms that are compared with, in each metric that has a curve of two points."""
+    plan = results.experiment.plan
+    reference = plan.references[0].label if len(plan.references) == 1 else f"the {REFERENCE[plan.design]}"
+    for view in filter(lambda view: is_evaluated(view.metric), results.each_metric):
+        axes = {
+            drawing.AXES[axis]: [_line(drawing.difference_series(view, arm, axis)) for arm in plan.arms]
+            for axis in ("step", "tokens")
+        }
+        if any(len(line["x"]) > 1 for lines in axes.values() for line in lines) and not results.attributions:
+            title = f"difference to {reference}, {view.metric.unit} of {metric_name(view)}"
+            yield {"title": title, "margin": view.shown_margin or 0, "axes": axes}
 
 
 def _declared_panels(results: Results) -> Iterable[Panel]:
@@ -344,14 +358,13 @@ def _declared_panels(results: Results) -> Iterable[Panel]:
 
 
 def _charts(experiment: Frames, panels: Iterable[Panel]) -> list[dict[str, Any]]:
-    """Make a chart of each panel that a run has logged; nobody knows the seconds of an evaluation."""
+    """Make a chart of each panel that a run has logged."""
     charts = []
     for panel in panels:
         if drawing.is_logged(experiment, panel):
-            axes = {axis: label for axis, label in drawing.AXES.items() if not (panel.evaluated and axis == "seconds")}
             lines = {
                 label: [_line(drawing.panel_series(experiment, arm.name, panel, axis)) for arm in experiment.plan.arms]
-                for axis, label in axes.items()
+                for axis, label in drawing.AXES.items()
             }
             charts.append({"title": panel.label, "axes": lines})
     return charts
@@ -360,7 +373,7 @@ def _charts(experiment: Frames, panels: Iterable[Panel]) -> list[dict[str, Any]]
 def _line(series: drawing.Series, most: int = 150) -> dict[str, list[float | None]]:
     """Make ``{x, mean, low, high}`` of five digits, null for no value, thinned to about ``most`` points with the last one."""
     # A run need not have logged what it is drawn against.
-    known = np.flatnonzero(np.isfinite(series.x))
+    known = np.flatnonzero(np.isfinite(series.x) & np.isfinite(series.mean))
     places = sorted({*known[:: max(1, len(known) // most)], *known[-1:]})
     return {
         name: [float(f"{value:.5g}") if np.isfinite(value) else None for value in getattr(series, name)[places]]

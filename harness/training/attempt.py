@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -10,6 +11,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.registry import implementation
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import RuntimeConfig
+from harness.model.checkpoint import count_parameters
 from harness.model.linear import onednn_available, resolve_kernel
 from harness.model.packed_attention import attention_name
 from harness.model.system import processor
@@ -23,7 +25,12 @@ def base_policy(config: RunConfig, run: RunDir, attempt: int) -> tuple[str, Path
     kernel = settle_kernel(config.runtime, run, attempt)
     run.say_phase(attempt, "preparing the base policy")
     source, cache = implementation("harness.base_policy", config.model), run.path.parent.parent / "cache"
-    return kernel, source.prepare(config.model, config.task, config.seed, cache, kernel)
+    folder = source.prepare(config.model, config.task, config.seed, cache, kernel)
+    with suppress(ConfigError):  # of another format
+        path = layout.attempt_dir(run.path, attempt) / layout.NUMERICS
+        record = json.loads(path.read_text()) | {"parameters": count_parameters(folder)}
+        write_file(path, json.dumps(record, indent=1).encode() + b"\n")
+    return kernel, folder
 
 
 def settle_kernel(runtime: RuntimeConfig, run: RunDir, attempt: int) -> str:

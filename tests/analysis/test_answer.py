@@ -13,6 +13,7 @@ from synthetic_store import SHORT, build_store, loaded, relogged
 from analysis import headline
 from analysis.answer import answer_markdown, answer_of, answer_sentences
 from analysis.engagement import Engagement, Untested
+from analysis.figures.drawing import difference_series
 from analysis.headline import MOST_WORDS, Wording
 from analysis.html.page import answer_html
 from analysis.line import Line
@@ -103,9 +104,8 @@ def test_the_ladder_says_its_whole_and_its_cost(tmp_path: Path) -> None:
     assert "sampling +" in answer.small[0]
     text = answer_markdown(loaded(tmp_path))
     assert text.startswith(f"**{answer.headline[0]}")
-    assert (
-        text.count(answer.lines[1].interval) == 3
-    )  # in small type, in its row, and here both together are that one step
+    # In small type, in its row, and here both together are that one step.
+    assert text.count(answer.lines[1].interval) == 3
 
 
 def test_the_second_sentence_has_the_tokens_of_the_smaller_arm(tmp_path: Path) -> None:
@@ -117,6 +117,8 @@ def test_the_second_sentence_has_the_tokens_of_the_smaller_arm(tmp_path: Path) -
     half = cells[(cells["arm"] == "s2") & (cells["step"] == 2)].set_index("seed")["avg"]
     assert answer.headline[1].startswith(f"At equal tokens it is {100 * (half - ends).mean():+.1f} points (")
     assert answer.headline[1].endswith("not resolved.")
+    curve = difference_series(results, results.experiment.plan.arms[-1], "tokens")
+    assert curve.mean[-1] == pytest.approx(100 * (half - ends).mean())
     assert [row["tokens"] for row in answer.spent.rows] == pytest.approx([12400, 12400, 24800])
     for text in (answer_markdown(results), terminal_text(results), answer_html(answer)):
         assert "a run takes" in text

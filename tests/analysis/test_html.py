@@ -63,9 +63,12 @@ def test_page_has_every_part_and_needs_no_network(text):
 def test_chart_lines_are_the_figures_numbers(text, results):
     data = embedded(text, "chart-data")
     assert [arm["label"] for arm in data["arms"]] == [arm.label for arm in results.experiment.plan.arms]
-    accuracy = data["charts"][0]["axes"]["rollout steps"][0]
-    expected = 100 * results.mean(results.experiment.plan.arms[0], "avg").value
-    assert accuracy["mean"][-1] == pytest.approx(expected, rel=1e-4)
+    difference, accuracy = (chart["axes"]["rollout steps"] for chart in data["charts"][:2])
+    assert data["charts"][0]["title"] == "difference to the rung below, points of avg@8"
+    base, other = results.experiment.plan.arms[:2]
+    assert accuracy[0]["mean"][-1] == pytest.approx(100 * results.mean(base, "avg").value, rel=1e-4)
+    assert difference[0]["x"] == []
+    assert difference[1]["mean"][-1] == pytest.approx(100 * results.declared[other.name].value, rel=1e-4)
     assert all(chart["axes"] for chart in data["charts"])
 
 

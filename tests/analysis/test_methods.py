@@ -6,6 +6,7 @@ import dataclasses
 import re
 
 import pytest
+import yaml
 from synthetic_store import SHORT, build_store, declared, loaded, replanned
 from tables import table
 
@@ -72,6 +73,16 @@ def test_training_is_as_long_as_its_budget_lets_it(methods, own, takes, ends):
     text = " ".join(methods.sentences)
     assert takes in text
     assert (ends in text) if ends else ("A run ends" not in text)
+
+
+def test_a_model_has_the_size_that_its_run_counted_else_that_of_its_shape(tmp_path):
+    store = build_store(tmp_path, **SHORT)
+    runs = [store.run(run_id) for arm in store.plan("ladder")["arms"] for run_id in arm["runs"].values()]
+    for numerics, size in (({}, "0.15M"), ({"parameters": 7_615_616_512}, "7.62B")):
+        for run in runs:
+            run.write_config(yaml.safe_dump(dump(compose_run([]))))
+            run.write_manifest(run.manifest() | {"provenance": {"numerics": numerics}})
+        assert f"transformer of {size} parameters, 3 layers" in Methods(loaded(tmp_path), store).sentences[0]
 
 
 def test_numbers_of_seeds_are_those_of_the_arms(tmp_path):

@@ -212,6 +212,11 @@ def test_dark_and_narrow_screens_are_readable(page):
     page.emulate_media(color_scheme="light")
     # Tables scroll in their own box.
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.emulate_media(media="print", color_scheme="dark")
+    page.set_viewport_size({"width": 695, "height": 1000})  # A4 without its margins, where nothing scrolls
+    right = "Math.max(...[...document.querySelectorAll('table')].map((e) => e.getBoundingClientRect().right))"
+    assert page.evaluate(right) <= 695
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
 # ---- `harness view` ------------------------------------------------------------------------------------------------------------

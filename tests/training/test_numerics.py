@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.configuration.error import ConfigError
-from harness.configuration.schema import RuntimeConfig
+from harness.configuration.schema import RunConfig, RuntimeConfig
 from harness.store import ResultStore, RunDir, layout
 from harness.training import attempt as numerics
-from harness.training.attempt import settle_kernel
+from harness.training.attempt import base_policy, settle_kernel
 
 
 @pytest.fixture
@@ -37,6 +37,8 @@ def test_an_attempt_tells_what_its_bits_depend_on(run: RunDir) -> None:
     }  # fmt: skip
     assert told(run, 0)["linear_kernel"] == "torch"
     assert told(run, 0)["threads"] == 3
+    base_policy(RunConfig(), run, 0)
+    assert told(run, 0)["parameters"] == 153_792
 
 
 def test_a_resumed_run_keeps_its_kernel(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
