@@ -65,9 +65,6 @@ class ScoreTable:
         return [str(name) for name in self.rows["benchmark"].unique()]
 
 
-# ---- files ----
-
-
 def read_file(path: Path) -> pd.DataFrame:
     """The file as a frame. Raises `TableError` for one that is no table, or a larger one than a table of final scores."""
     suffix = path.suffix.lower()
@@ -131,9 +128,6 @@ def _read_csv(path: Path) -> pd.DataFrame:
     # Row labels that pandas writes have no name in the header; `unnamed` is what pandas calls them.
     columns = [name.strip() or f"unnamed {place}" for place, name in enumerate(header)]
     return pd.DataFrame(list(numbered_rows.values()), index=list(numbered_rows), columns=columns, dtype="str")
-
-
-# ---- roles of columns ----
 
 
 def score_table(
@@ -310,9 +304,6 @@ def _chart_runs(frame: pd.DataFrame, where: dict[str, object], notes: list[str])
     )
     notes += [f"run {run} ends at {step} {end:g} and is left out" for run, end in ends.items() if run not in rows]
     return pd.DataFrame(list(rows.values()))
-
-
-# ---- rows ----
 
 
 def _tidy_rows(

@@ -110,8 +110,6 @@ class Application:
     def is_multirun(self) -> bool:
         return bool({"-m", "--multirun"} & set(self.flags))
 
-    # ---- what Hydra's plugins call ----
-
     def task(self, config: DictConfig) -> None:
         """Hydra's task: train one composed run here, as a job of a launcher that is not ours; after a stop no other begins."""
         if self.launch.stopped_by is None:
@@ -186,8 +184,6 @@ class Application:
     def _experiment_run(self) -> ExperimentRun:
         assert isinstance(self.run, ExperimentRun)
         return self.run
-
-    # ---- the end ----
 
     def end(self) -> int:
         """Answer from what the store holds now, and return the exit code."""

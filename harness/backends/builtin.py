@@ -7,7 +7,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import RuntimeConfig
 from harness.store import RunDir
-from harness.training.torchrun import distributed, refused_places, train_on_ranks
+from harness.training.torchrun import distributed, refused_places, train_by
 
 TRAINER = "harness.training.loop"  # where `train_run` is
 
@@ -62,9 +62,4 @@ def _refused_algorithm(config: RunConfig) -> Iterator[str]:
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
     if reasons := check(config):
         raise ConfigError("; ".join(reasons))
-
-    if distributed(config.runtime):
-        return train_on_ranks(config.runtime, run, stop, attempt)
-    from harness.training.loop import train_run
-
-    return train_run(config, run, stop, attempt)
+    return train_by(TRAINER, config, run, stop, attempt)

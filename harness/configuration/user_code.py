@@ -113,9 +113,6 @@ def _line(error: Exception, path: Path) -> int | None:
     return next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), None)
 
 
-# ---- functions named FILE.py:NAME ----
-
-
 def parts_of(reference: str) -> tuple[Path, str]:
     """Return file and name of `FILE.py:NAME` or `package.module:NAME`. Raises `ConfigError` where there is no such function."""
     text, _, name = reference.rpartition(":")

@@ -201,9 +201,6 @@ def _cap_notes(sides: Sequence[Side]) -> list[str]:
     return [f"the caps differ, in tokens ({texts}); cap=TOKENS chooses one that every side has"]
 
 
-# ---- problems that are the same ----
-
-
 def _match_sides(sides: Sequence[Side], by_text: bool | None, verifier: MathVerifier) -> tuple[list[Side], list[str]]:
     """The sides with the problems alone that all sides have, in one order, under the column `key`; and what was left out."""
     if by_text is None:

@@ -159,9 +159,6 @@ def hydra_value(value: Any) -> str:
     return quoted(text)
 
 
-# ---- from their settings to ours ----
-
-
 class Settings:
     """A trainer's resolved settings. A key that is absent or null is `default` (no number, no names, an off switch, an empty text).
 
@@ -284,9 +281,6 @@ def _translate_row(row: Row, key: str, value: Any, out: Translation) -> None:
     out.cannot(key, value, f"no counterpart here{f', only for {others}' if others else ': it is no number'}")
 
 
-# ---- from our settings to theirs ----
-
-
 def export_config(
     trainer: str,
     config: RunConfig,
@@ -364,9 +358,6 @@ def value_of(config: RunConfig, key: str) -> Any:
     for name in key.split("."):
         value = getattr(value, name, _ABSENT)
     return value
-
-
-# ---- what both trainers have ----
 
 
 def buffer_tokens(config: RunConfig, out: Translation) -> int:

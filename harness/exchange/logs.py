@@ -101,9 +101,6 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
     return finite_numbers
 
 
-# ---- files ----
-
-
 def _table_rows(path: Path) -> dict[str, list[dict[str, Any]]]:
     """Rows of a table by run; headers ``RUN - METRIC`` are of several, without the chart's envelope (`__MIN`, `__MAX`)."""
     reader = csv.DictReader(io.StringIO(read_text(path)), delimiter="\t" if path.suffix.lower() == ".tsv" else ",")

@@ -23,9 +23,6 @@ _AGGREGATION = "multi_objective_aggregation"
 _BELOW_CLIP = "below 1 + clip_high TRL's delta bounds the ratio of positive advantages, too"
 
 
-# ---- ours in TRL's names ----
-
-
 def export(config: RunConfig) -> Translation:
     """Return the configuration in the names and units of `GRPOConfig`, for one device."""
     parts = (_export_batches, _export_schedule, _export_rewards, _export_loss, _export_kl, _export_correction)
@@ -147,9 +144,6 @@ def _export_correction(config: RunConfig, out: Translation) -> None:
         out.notes.append("old_log_probs=sampler: TRL's ratio is to log-probs of the trainer itself, a rounding apart")
     if config.algorithm.engine_correction.kind == "none":
         out.notes.append("vllm_importance_sampling_correction is on by default in TRL, here it is off")
-
-
-# ---- TRL's settings as ours ----
 
 
 def translate(values: Mapping[str, Any], devices: int | None = None) -> Translation:

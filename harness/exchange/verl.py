@@ -41,9 +41,6 @@ _ESTIMATORS = {"kl": "k1", "mse": "k2", "low_var_kl": "k3", "low_var_kl+": "k3_k
 _ESTIMATORS |= {"k3": "k3", "k3+": "k3_k2", "kl+": "k2", "k1+": "k2", "mse+": "k2", "k2+": "k2"}
 
 
-# ---- ours in verl's names ----
-
-
 def export(config: RunConfig) -> Translation:
     """Return the algorithm's part of a configuration in verl's keys and units."""
     parts = (
@@ -188,9 +185,6 @@ def _export_correction(config: RunConfig, out: Translation) -> None:
         }
         if correction.floor and not mask:
             out.cannot("algorithm.engine_correction.floor", correction.floor, "verl cuts weights above the cap only")
-
-
-# ---- verl's settings as ours ----
 
 
 def translate(values: Mapping[str, Any], devices: int | None = None) -> Translation:

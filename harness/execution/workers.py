@@ -168,9 +168,6 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-# ---- in the worker ------------------------------------------------------------------------------------------------------------
-
-
 def _work(entry: str, run_dir: Path, attempt_dir: Path, environment: Mapping[str, str]) -> NoReturn:
     """The life of a worker: own session, log files, environment and lock, then the entry."""
     os.setsid()

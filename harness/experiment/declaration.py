@@ -229,9 +229,6 @@ def _point(job: Sequence[str]) -> str:
     return "_".join(f"{re.split('[./]', key)[-1]}={value}" for key, _, value in pairs)
 
 
-# ---- seeds until it is decided ----
-
-
 @dataclass
 class Looks(Checked, key="experiment.seeds"):
     """`experiment.seeds` as a mapping.
@@ -280,9 +277,6 @@ def check_numbers(looks: Sequence[int]) -> None:
     for before, after in pairwise(looks):
         if after <= before:
             raise ConfigError(f"experiment.seeds: looks must increase, but {after} seeds follow {before}")
-
-
-# ---- metrics and margins ----
 
 
 def asked_metrics(names: Sequence[str]) -> list[Metric]:

@@ -176,9 +176,6 @@ def _label(design: str, subset: Sequence[str], patches: Sequence[str]) -> str:
     return " + ".join(patch.replace("_", " ") for patch in subset)
 
 
-# ---- patches and rungs that overrides name ----------------------------------------------------------------------------------
-
-
 def patch_changes(patch: str, overrides: Sequence[str]) -> Changes:
     """Dotted key → (before, after) of a patch that is applied after those that `overrides` name. Raises `ConfigError`."""
     return difference(compose_run(overrides), compose_run(with_patch(overrides, patch)))

@@ -211,8 +211,6 @@ class Plan:
         record = _recorded(replace(self, parts=self.all_parts)) | judgement
         return {key: value for key, value in record.items() if value or key not in _OPTIONAL}
 
-    # ---- runs ----
-
     @cached_property
     def specs(self) -> list[RunSpec]:
         """Every run once, seed by seed, so that early results cover all arms."""
@@ -237,8 +235,6 @@ class Plan:
     def seed_counts(self) -> list[int]:
         """How many planned seeds each arm has: the numbers differ in a sequential design, and where arms have seeds of their own."""
         return [len(self.seeds_of(arm)) for arm in self.arms]
-
-    # ---- arms and what they are compared with ----
 
     def arm(self, name: str) -> PlannedArm:
         """The arm of that name. Raises PlanError listing the names there are."""
@@ -270,8 +266,6 @@ class Plan:
     def references(self) -> list[PlannedArm]:
         """The arms that others are compared with, each once."""
         return list({reference.name: reference for _, reference in self.comparisons}.values())
-
-    # ---- how it is judged ----
 
     @property
     def crossing(self) -> Crossing:

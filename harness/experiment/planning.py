@@ -394,9 +394,6 @@ def _without_seed(overrides: Sequence[str]) -> frozenset[str]:
     return frozenset(item for item in overrides if not item.startswith("seed="))
 
 
-# ---- overrides beside experiment=NAME ----
-
-
 def spell_out(item: str) -> str:
     """`match=tokens` as `++experiment.match=tokens`, `experiment.seeds=0,1` as a list. Raises `ConfigError` for `experiment.seeds=3`."""
     if item.startswith("match="):
@@ -464,9 +461,6 @@ def multirun_declaration(overrides: Sequence[str]) -> dict[str, Any]:
         allowed = ", ".join(f"experiment.{key}" for key in sorted(_MULTIRUN_KEYS))
         raise ConfigError(f"experiment.{invalid_keys[0]} is not for a multirun, which may say {allowed}")
     return values
-
-
-# ---- comparisons at an equal budget ----
 
 
 # The budget, not the number of steps, has to end an arm; one that spends less a step takes more of them.

@@ -187,8 +187,6 @@ class Decoder(nn.Module):
     def logits(self, hidden_NE: torch.Tensor) -> torch.Tensor:
         return self.head_linear(hidden_NE, self.head)
 
-    # ---- transformers names -------------------------------------------------------------------------------------------
-
     @classmethod
     def from_transformers(cls, config: Any, state: Mapping[str, torch.Tensor], linear: Linear) -> Self:
         """Build from a `transformers` config and state dict; tensors are copied into fused parameters."""

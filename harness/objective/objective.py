@@ -77,8 +77,6 @@ class Objective:
         trains_all = self.surrogate.trains_without_advantage
         self.skips_zero_advantage = not (self.kl_in_loss or self.needs_entropy or likelihood or trains_all)
 
-    # ---- before the updates: advantages and denominators ----------------------------------------------------------------
-
     def kl_penalty(self, logprobs_N: Tensor, ref_logprobs_N: Tensor) -> Tensor | None:
         """Coefficient × KL estimate per token where it is placed in the reward, else None."""
         if self.config.kl.coefficient == 0 or self.kl_in_loss:
@@ -124,8 +122,6 @@ class Objective:
         if not self.config.positive_nll_coefficient:
             return None
         return ((correct_R > 0) & (lengths_R > 0)).double() / max(counts.right_tokens, 1)
-
-    # ---- the loss of a micro-batch --------------------------------------------------------------------------------------
 
     def __call__(
         self, logprobs_N: Tensor, batch: TokenBatch, entropy_N: Tensor | None = None
@@ -179,8 +175,6 @@ class Objective:
         sampler_N = batch.old_logprobs_N if batch.sampler_logprobs_N is None else batch.sampler_logprobs_N
         near_R = batch.sums_R(sampler_N - logprobs_N) <= limit * batch.lengths_R
         return (near_R[batch.response_N] | (batch.advantages_N >= 0)).to(logprobs_N.dtype)
-
-    # ---- what the terms did, for the metrics ----------------------------------------------------------------------------
 
     @torch.enable_grad()
     def _gradients(

@@ -133,8 +133,6 @@ class Search:
         specs = (spec for specs in self._open.values() for spec in specs)
         return list({spec.run_id: spec for spec in specs}.values())
 
-    # ---- the study's side -----------------------------------------------------------------------------------------------
-
     @property
     def trial_count(self) -> int:
         return len(self.study.trials)

@@ -73,8 +73,6 @@ class ResultStore:
             rows.append({"run_id": run_id, "code": code, "packages": digest, "device": device, "versions": versions})
         return pd.DataFrame.from_records(rows, columns=["run_id", "code", "packages", "device", "versions"])
 
-    # -- experiments and caches ----------------------------------------------------------------------------
-
     def write_plan(self, name: str, plan: Mapping[str, Any]) -> None:
         """Publish the plan of an experiment, unless it says the same already; version and checksum are filled in."""
         whole = {"schema_version": PLAN_VERSION, **{key: value for key, value in plan.items() if key != CHECKSUM}}

@@ -35,8 +35,6 @@ class RunDir:
         self.path = Path(path)
         self.run_id = self.path.name
 
-    # -- manifest ------------------------------------------------------------------------------------------
-
     def exists(self) -> bool:
         return (self.path / layout.MANIFEST).exists()
 
@@ -128,8 +126,6 @@ class RunDir:
             return layout.UNREADABLE
         return None if manifest is None else str(manifest["status"])
 
-    # -- claims and attempts -------------------------------------------------------------------------------
-
     def lock(self) -> lease.Lease:
         """Claim the run for this supervisor. Raises `RunClaimed` if another one lives (see `lease.acquire`)."""
         return lease.acquire(self.path / layout.CLAIM_LOCK)
@@ -185,8 +181,6 @@ class RunDir:
         except (OSError, UnicodeDecodeError):
             return ""
 
-    # -- metrics -------------------------------------------------------------------------------------------
-
     def append_step(self, row: Mapping[str, Any]) -> None:
         """Append one step to `metrics.jsonl`; visible to readers at once. One writer at a time."""
         metrics_log.append(self.path / layout.METRICS_FILE, row)
@@ -208,8 +202,6 @@ class RunDir:
     def last_step(self) -> dict[str, Any] | None:
         """The newest row of `metrics.jsonl` as written (null is None), None before the first step. Cheap."""
         return metrics_log.last_step(self.path / layout.METRICS_FILE)
-
-    # -- samples -------------------------------------------------------------------------------------------
 
     def write_samples(
         self, benchmark: str, benchmark_version: int, step: int, table: pa.Table | pd.DataFrame, part: str = "000"
@@ -265,8 +257,6 @@ class RunDir:
         root = self.path / "samples"
         names = [] if not root.is_dir() else [entry.name for entry in root.iterdir() if entry.is_dir()]
         return sorted(name for name in names if layout.is_safe(name) and self.sample_steps(name))
-
-    # -- checkpoints ---------------------------------------------------------------------------------------
 
     def publish_checkpoint(self, step: int, write: Callable[[Path], None], keep: int | None = None) -> Path:
         """Publish what `write(directory)` writes as the checkpoint of `step`, sealed; keep only the newest `keep`.

@@ -8,7 +8,6 @@ from typing import Any
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import SOURCE, implementation
 from harness.configuration.schema import RunConfig
-from harness.evaluation.evaluate import Evaluator
 from harness.model.ranks import ALONE, Ranks
 from harness.objective.objective import Objective
 from harness.reward.shaping import Grader
@@ -19,7 +18,7 @@ from harness.store import RunDir
 from harness.training.checkpoints import Checkpoints, as_data, has_transformers_checkpoint, warn_of_lost_steps
 from harness.training.opening import build_engine, open_policy
 from harness.training.pulse import Pulse
-from harness.training.task import TaskParts, base_evaluations
+from harness.training.task import TaskParts
 from harness.training.update import Updater
 
 
@@ -66,7 +65,7 @@ class RunParts(TaskParts):
         grader: Grader,
         ranks: Ranks = ALONE,
     ) -> None:
-        super().__init__(config, run, initial, grader, ranks)
+        super().__init__(config, run, initial, linear_kernel, grader, ranks)
         self.progress, self.warned = Progress(), False
         self.pulse = Pulse(self.ranks)
         self.params = replace(self.params, watch=self.pulse)
@@ -87,19 +86,7 @@ class RunParts(TaskParts):
                 config, self.policy, self.engine, self.tokenizer, self.problems, self.prompts, score
             )
             self.source: Source = implementation(SOURCE, source).build(source, context)
-            # Evaluation.
-            cache = base_evaluations(config, run, initial, linear_kernel, grader, self.ranks)
-            self.evaluator = Evaluator(
-                config,
-                run,
-                self.engine,
-                self.tokenizer,
-                grader,
-                self.params.stop_token_ids,
-                cache,
-                self.ranks,
-                self.pulse,
-            )
+            self.evaluator = self.evaluator_of(self.engine, self.pulse, self.ranks)
             on_failure.pop_all()
 
     def close(self) -> None:

@@ -10,24 +10,28 @@ from harness.configuration.identity import content_hash
 from harness.configuration.registry import CURRICULUM, implementation
 from harness.configuration.schema import RunConfig, dump
 from harness.configuration.sections import AlgorithmConfig
+from harness.evaluation.evaluate import Evaluator
 from harness.model.checkpoint import load_tokenizer
-from harness.model.ranks import Ranks
+from harness.model.ranks import ALONE, Ranks
 from harness.model.system import content_fingerprint
 from harness.problems.problem import load_benchmark
 from harness.reward.function import RewardFunction
 from harness.reward.shaping import Grader
 from harness.rollout.noise import key
-from harness.rollout.types import SamplingParams, prompt_tokens, stop_tokens
+from harness.rollout.types import RolloutEngine, SamplingParams, Watch, prompt_tokens, stop_tokens
 from harness.sampling.curriculum import Curriculum
 from harness.sampling.never_give_up import NeverGiveUp
 from harness.store import RunDir, layout
 
 
 class TaskParts:
-    """What a run asks its policy and how responses are graded, whoever trains; `initial` gives the tokenizer."""
+    """What a run asks its policy and how responses are graded, whoever trains; the folder `initial` gives the tokenizer."""
 
-    def __init__(self, config: RunConfig, run: RunDir, initial: Path, grader: Grader, ranks: Ranks) -> None:
+    def __init__(
+        self, config: RunConfig, run: RunDir, initial: Path, linear_kernel: str, grader: Grader, ranks: Ranks
+    ) -> None:
         self.config, self.run, self.grader, self.ranks = config, run, grader, ranks
+        self.initial, self.linear_kernel = initial, linear_kernel
         self.tokenizer = load_tokenizer(initial)
         task = load_benchmark(config.task)
         self.problems, self.prompts = task.problems, prompt_tokens(self.tokenizer, task)
@@ -48,6 +52,12 @@ class TaskParts:
     def say(self, attempt: int, phase: str) -> None:
         if self.ranks.first:
             self.run.say_phase(attempt, phase)
+
+    def evaluator_of(self, engine: RolloutEngine, watch: Watch | None = None, sharded: Ranks = ALONE) -> Evaluator:
+        """What evaluates the engine's policy; `sharded`: the ranks that this one is sharded over."""
+        cache = base_evaluations(self.config, self.run, self.initial, self.linear_kernel, self.grader, sharded)
+        stops = self.params.stop_token_ids
+        return Evaluator(self.config, self.run, engine, self.tokenizer, self.grader, stops, cache, self.ranks, watch)
 
 
 def _nonnegative_for(algorithm: AlgorithmConfig) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.configuration.error import ConfigError
+from harness.configuration.schema import RunConfig
 from harness.configuration.sections import RuntimeConfig
 from harness.store import RunDir, StoreError, StoreFull, StoreReadOnly
 from harness.store.atomic import FULL, write_file
@@ -55,6 +56,14 @@ def refused_places(runtime: RuntimeConfig) -> Iterator[str]:
         yield f"runtime.ranks={runtime.ranks} with runtime.gpus_per_run={runtime.gpus_per_run}: a GPU takes one process"
     if runtime.nodes > 1:
         yield f"runtime.nodes={runtime.nodes}: this backend trains a run on one node; use backend=verl for more"
+
+
+def train_by(trainer: str, config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
+    """Train by the `train_run` of a module, in this process or on the ranks that the run asks for; see `harness.backends`."""
+    if distributed(config.runtime):
+        return train_on_ranks(config.runtime, run, stop, attempt)
+    complete: bool = importlib.import_module(trainer).train_run(config, run, stop, attempt)
+    return complete
 
 
 def train_on_ranks(runtime: RuntimeConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:

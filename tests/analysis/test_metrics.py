@@ -53,9 +53,6 @@ def test_the_chart_opens_on_the_first_declared_metric(root, asked, first):
     assert sum("evaluation accuracy" in title for title in titles) == 1
 
 
-# ---- names ---------------------------------------------------------------------------------------------------------------
-
-
 def test_names_carry_unit_scale_and_direction():
     wrong, gradient = metric("length_wrong"), metric("training/clip_fraction_low")
     assert (wrong.title, wrong.unit, wrong.better) == ("length of wrong answers", "tokens", "")
@@ -76,9 +73,6 @@ def test_plans_with_metrics_that_cannot_be_are_refused(root):
     with pytest.raises(PlanError, match="no metric 'speed'"):
         Plan.read({**plan, "metric": "speed"})
     assert Plan.read({**plan, "metric": ["avg", "length"], "margin": {"length": 3}}).margins == {"length": 3}
-
-
-# ---- values --------------------------------------------------------------------------------------------------------------
 
 
 def run_samples(root, arm, seed):
@@ -123,9 +117,6 @@ def test_what_a_run_has_not_logged_has_no_value():
     assert value_of(metric("training/loss"), cells, logged, 10) == 0.5
 
 
-# ---- the family ----------------------------------------------------------------------------------------------------------
-
-
 def test_all_comparisons_of_all_metrics_hold_together(root):
     both = declare(root, ["length_wrong", "avg"], margin={"length_wrong": 1.5})
     for view in both.each_metric:
@@ -148,9 +139,6 @@ def test_factorial_effects_of_several_metrics_are_one_family(tmp_path):
     effects = tables["ladder-main-effects"], tables["ladder-main-effects-length"]
     assert [row["effect"].family for table in effects for row in table.rows] == [4] * 4
     assert "on length of answers, tokens" in effects[1].columns[1].header
-
-
-# ---- words ---------------------------------------------------------------------------------------------------------------
 
 
 def test_answer_table_and_figure_name_metric_unit_and_margin(root):
@@ -195,18 +183,12 @@ def test_a_direction_decides_what_is_best_in_a_grid_and_none_is_best_without_one
         assert grid_figure(view.about(metric("entropy"))) is not None
 
 
-# ---- values that are not there -------------------------------------------------------------------------------------------
-
-
 def test_a_metric_that_no_run_has_is_said_with_what_is_missing(root):
     for name, missing in (("pass@16", "8 samples a problem"), ("training/refill_rounds", "refill_rounds")):
         (note,) = [n for n in main_table(declare(root, name)).notes if n.startswith("No finished run")]
         assert name in note
         assert missing in note
     assert answer_sentences(declare(root, "pass@16"))[0].startswith("Pass@16: nothing to compare: no two arms")
-
-
-# ---- sequential seeds ----------------------------------------------------------------------------------------------------
 
 
 def test_a_comparison_stays_open_until_all_its_metrics_are_decided(tmp_path):

@@ -219,9 +219,6 @@ def test_dark_and_narrow_screens_are_readable(page):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
-# ---- `harness view` ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def store(tmp_path):
     """Two arms of which nothing has finished; names and errors are hostile."""

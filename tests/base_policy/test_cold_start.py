@@ -91,9 +91,6 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-# ---- made once -------------------------------------------------------------------------------------------------------------
-
-
 def test_a_cold_start_is_made_once_and_used_again(source: Path, tmp_path: Path, trainings: list[int]) -> None:
     config = composed(source, "model.cold_start.steps=12")
     folder = prepared(config, tmp_path)
@@ -151,9 +148,6 @@ def test_a_killed_cold_start_leaves_nothing_that_is_taken_for_one(
     assert content_fingerprint(prepared(config, tmp_path)) == content_fingerprint(whole), "and the same is made"
 
 
-# ---- what is trained -------------------------------------------------------------------------------------------------------
-
-
 def test_the_prompt_is_asked_as_in_training_and_the_response_ends_its_turn(source: Path) -> None:
     written = [Demonstration("one", "What?", "7", "3 + 4 = 7\nAnswer: 7")]
     task = plain_words.Config(template="chat:{problem} Go.")
@@ -183,9 +177,6 @@ def test_the_loss_is_the_mean_over_response_tokens_whatever_the_padding(source: 
     torch.testing.assert_close(model.lm_head.weight.grad, wanted_gradient, rtol=1e-4, atol=1e-6)
 
 
-# ---- crossed with training seeds -------------------------------------------------------------------------------------------
-
-
 def test_eight_base_policies_differ_and_seeds_take_them_in_turn(source: Path, tmp_path: Path) -> None:
     config = composed(source, "model.bases.count=8", "model.cold_start.steps=1")
     folders = [prepared(config, tmp_path, seed) for seed in range(10)]
@@ -208,9 +199,6 @@ def test_plans_know_how_many_base_policies_take_turns() -> None:
     assert make_plan([*ARMS, "seed=range(4)", "preset=cold_start"], multirun=True).base_policies is None
 
 
-# ---- identity --------------------------------------------------------------------------------------------------------------
-
-
 def test_a_run_without_a_cold_start_keeps_its_id() -> None:
     config = compose_run(["preset=language", "seed=3"])
     assert run_id(config) == "9d9023af944b3a6d"  # computed before the key existed
@@ -230,9 +218,6 @@ def test_every_field_of_a_cold_start_changes_the_id(tmp_path: Path) -> None:
     assert len({*ids}) == len(changes)
     same = [arm_id(compose_run(["preset=cold_start", f"{section}.path={file}"])) for file in files[:2]]
     assert same[0] == same[1], "the content counts, not the path"
-
-
-# ---- demonstrations --------------------------------------------------------------------------------------------------------
 
 
 def test_demonstrations_are_right_in_several_forms_and_never_held_out() -> None:
@@ -275,9 +260,6 @@ def test_demonstrations_of_ones_own_come_from_a_file(source: Path, tmp_path: Pat
     short = jsonl(tmp_path / "short.jsonl", [{"problem": "Add 1 and 1.", "answer": "Answer: 2"}] * 6)
     (each,) = {(e.answer, e.response) for e in demonstrations(pretrained.ColdStart(1, 6, path=str(short)), None, 0)}
     assert each == ("Answer: 2", "Answer: 2")
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------------
 
 
 HELD_OUT = load_benchmark(plain_words.Config(split="heldout", problems=4, most=40, template="plain")).problems[2]
@@ -330,9 +312,6 @@ def test_a_model_without_a_chat_template_is_refused_before_it_is_trained(
 def test_a_rate_that_diverges_is_refused(source: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"diverged; lower model\.cold_start\.learning_rate=1e\+30"):
         prepared(composed(source, "model.cold_start.learning_rate=1e30"), tmp_path)
-
-
-# ---- the whole way ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_begins_from_its_cold_start(source: Path, tmp_path: Path) -> None:

@@ -115,9 +115,6 @@ def test_seeds_of_one_base_policy_are_one_replicate_in_spread_and_power(store):
     assert (alone.replicates, alone.shares_bases) == (2, False)
 
 
-# ---- match -------------------------------------------------------------------------------------------------------------
-
-
 def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store, said):
     waiting = plan(store, "match=tokens")
     assert waiting.first is not None
@@ -149,9 +146,6 @@ def test_matched_tokens_wait_for_the_reference_and_then_share_its_budget(store, 
 def test_an_explicit_budget_holds_for_every_arm(store):
     matched = plan(store, "match=tokens", "experiment.match_budget=5000")
     assert {planned.config.training.generated_tokens for planned in matched.arms} == {5000}
-
-
-# ---- one run, run again -----------------------------------------------------------------------------------------------
 
 
 def test_a_run_is_shown_and_what_differs_is_named(store, said):

@@ -137,9 +137,6 @@ def test_what_a_verb_says_on_its_way_is_not_among_its_json(filled, monkeypatch, 
     assert "reading" in said.err
 
 
-# ---- exit codes and the page -------------------------------------------------------------------------------------------
-
-
 def test_the_page_lists_the_codes_and_the_fields_of_every_answer():
     rows = re.findall(r"^\| `?(\w+)`? \| (.*) \|$", PAGE, re.MULTILINE)
     assert {int(code) for code, _ in rows if code.isdigit()} == set(Exit)

@@ -111,9 +111,6 @@ def test_adapters_train_and_are_merged_into_the_policy(root: Path, folder: Path)
     assert all(name.endswith("_proj.weight") for name in moved)
 
 
-# ---- killed, and what the final policy is ----------------------------------------------------------------------------------
-
-
 FOUR = ["training.steps=4", "runtime.checkpoint_every=2"]
 
 
@@ -169,9 +166,6 @@ def test_the_final_policy_is_a_checkpoint_that_transformers_chats_with(undisturb
     ids = tokenizer.apply_chat_template(asked, add_generation_prompt=True, return_tensors="pt", return_dict=True)
     said = AutoModelForCausalLM.from_pretrained(policy).generate(**ids, max_new_tokens=12, do_sample=False)
     assert "Paris" in tokenizer.decode(said[0, ids["input_ids"].shape[1] :])
-
-
-# ---- evaluated by several engines, and by a peer ---------------------------------------------------------------------------
 
 
 CAP = 16

@@ -130,9 +130,6 @@ def test_the_scores_of_more_than_ten_problems_stand_beside_their_problems() -> N
     assert found.scores["B"]["avg"].tolist() == [float(number == 2) for number in range(12)]
 
 
-# ---- the verb ----
-
-
 def test_files_are_graded_again(tmp_path: Path, said: Said) -> None:
     a = recorded_file(tmp_path / "a.jsonl", RIGHT["A"])
     b = recorded_file(tmp_path / "b.jsonl", RIGHT["B"], response_tokens=[[3, 4]] * 5)

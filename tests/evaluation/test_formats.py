@@ -24,9 +24,6 @@ def column(found: Foreign, name: str) -> list[Any]:
     return [one[name] for one in found.samples]
 
 
-# ---- lm-evaluation-harness ----
-
-
 def lm_eval_row(number: int, response: str | list[str], right: float, mark: str = "strict-match") -> dict[str, Any]:
     return {
         "doc_id": number,
@@ -83,9 +80,6 @@ def test_totals_of_lm_eval_are_no_samples(tmp_path: Path) -> None:
     (tmp_path / "results_x.json").write_text(json.dumps({"results": {}, "configs": {}}))
     with pytest.raises(ConfigError, match=r"lm_eval: samples_\*\.jsonl"):
         read_recorded(tmp_path / "results_x.json")
-
-
-# ---- Inspect ----
 
 
 def inspect_row(identifier: int, epoch: int, said: Any, score: Any, **more: Any) -> dict[str, Any]:
@@ -182,9 +176,6 @@ def test_an_inspect_log_may_lack_its_mean_and_holds_no_half_characters(tmp_path:
     assert read_recorded(tmp_path / "log.json").totals == {}
     with pytest.raises(ConfigError, match=r"sample '1' holds half of a surrogate pair"):
         read_recorded(inspect_log(tmp_path / "half.json", [inspect_row(1, 1, "it is \ud83d", "C")], 1.0))
-
-
-# ---- a line a sample ----
 
 
 def test_openai_lines_take_golds_from_a_file(tmp_path: Path) -> None:

@@ -51,9 +51,6 @@ def test_what_was_exported_is_imported(said: Said, tmp_path: Path) -> None:
     assert "# read as TRL 1.16 reads it" in text.splitlines()
 
 
-# ---- files ----
-
-
 def test_hydras_own_file_is_read_with_what_it_refers_to(tmp_path: Path) -> None:
     """Hydra writes `${...}` as it stands."""
     file = tmp_path / "config.yaml"
@@ -167,9 +164,6 @@ def test_what_names_things_keeps_its_spelling() -> None:
     assert key_values(["regrade=1234567e12345678"], ("regrade",), "x") == {"regrade": "1234567e12345678"}
     for key, path in (("out", "my results #2"), ("data.path", "dir #2"), ("folder", "010"), ("model", "12:30")):
         assert key_values([f"{key}={path}"], (key,), "x") == {key: path}
-
-
-# ---- experiments ----
 
 
 def test_a_configuration_becomes_an_experiment_that_plan_takes(said: Said, tmp_path: Path) -> None:

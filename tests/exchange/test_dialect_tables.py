@@ -46,9 +46,6 @@ def outcome(dialect: str, values: dict[str, Any], compose: bool = False) -> Any:
     return found.settings, sorted(found.inexpressible), sorted(found.notes), found.missing
 
 
-# ---- nothing is dropped, and nothing is a traceback ----
-
-
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_no_key_at_an_odd_value_is_a_traceback(dialect: str) -> None:
     """`${x}`, null, a text, a list: each is a listed line, a clear error, or a value."""
@@ -92,9 +89,6 @@ def test_rows_name_keys_that_the_harness_has(dialect: str) -> None:
                 if isinstance(meaning, dict):
                     answer = outcome(dialect, values | {key: choice}, compose=True)
                     assert "unknown" not in str(answer), answer
-
-
-# ---- from theirs to ours ----
 
 
 @table(__file__, "read", "dialect, change, ours")

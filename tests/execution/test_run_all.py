@@ -107,9 +107,6 @@ def test_what_a_worker_wrote_and_left_behind(ended):
     wait_until(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text())
 
 
-# ---- one after another ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_failed_run_is_retried_by_the_next_call(store):
     assert run(store, [spec(0, code=3)]).failed == [spec(0).run_id]
     shutil.rmtree(store.run(spec(0).run_id).path / "attempts")  # a pack has none

@@ -76,9 +76,6 @@ def test_power_is_told_of_accuracy_alone(tmp_path):
     assert power_line(plan, ResultStore(tmp_path)) == ""
 
 
-# ---- folders of the user's own -------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def folder(tmp_path):
     files = {
@@ -187,9 +184,6 @@ def test_a_matched_budget_is_that_of_the_first_look(tmp_path, monkeypatch):
 def test_the_power_of_a_sequential_plan_is_that_of_its_last_look(tmp_path):
     plan = plan_experiment([NAME, STEPS, LOOKS, f"runtime.results={tmp_path}"])
     assert Power(plan).alpha == design_levels(plan.looks, 2)[-1] < 1 - comparison_level(2)
-
-
-# ---- order ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -96,9 +96,6 @@ def test_an_effect_is_taken_per_seed_before_seeds_of_one_base_policy_are_average
         assert (found.value, found.seeds) == (pytest.approx(0.15), 2)
 
 
-# ---- factors with levels --------------------------------------------------------------------------------------------------
-
-
 def crossed(crossing, mean, seeds=3):
     """Scores of every cell: `mean(cell)` and a shift of each seed, which contrasts must not see."""
     return {subset_of(cell): {seed: mean(cell) + 0.1 * seed for seed in range(seeds)} for cell in crossing.cells}

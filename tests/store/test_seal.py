@@ -84,9 +84,6 @@ def test_a_run_that_finished_before_there_were_lists_stays_finished(run: RunDir)
     assert run.fault() == ""
 
 
-# ---- folders -------------------------------------------------------------------------------------------------------------
-
-
 def write(folder: Path) -> None:
     (folder / "inside").mkdir()
     (folder / "inside" / "weights").write_bytes(bytes(range(200)))

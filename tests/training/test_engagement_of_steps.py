@@ -61,9 +61,6 @@ def everything(clip_high: float, **more: object) -> RunConfig:
     return config
 
 
-# ---- hand-worked values -------------------------------------------------------------------------------------------------------
-
-
 def test_released_tokens_are_those_that_only_the_symmetric_bound_clips() -> None:
     """Released = clipped under the symmetric bound and not under the wider one, and exactly those gain a gradient."""
     generator = torch.Generator().manual_seed(0)
@@ -253,9 +250,6 @@ def test_removed_and_replaced_groups_are_shares_of_the_first_round() -> None:
     ):
         found = groups_row(collected, small_config(algorithm__dead_groups__policy=policy))
         assert found == {"removed_fraction": removed, "refilled_fraction": refilled}
-
-
-# ---- whole runs ------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("rung", "acts"), [("dapo_0_naive_grpo", False), ("dapo_5_dynamic_sampling", True)])

@@ -142,9 +142,6 @@ def test_evaluations_in_between_take_the_first_samples_of_the_many(bench: Bench)
         assert first.equals(part)
 
 
-# ---- checkpoints that are not what was written ------------------------------------------------------------------------------
-
-
 def test_a_torn_checkpoint_falls_back_to_the_one_before(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     config = small_config(training__steps=4, runtime__checkpoint_every=1)
     straight = bench.trained(config, "a")

@@ -65,9 +65,6 @@ def gap(engine: RolloutEngine, policy: NativePolicy, prompts: list[list[int]]) -
     return float((made.log_probs_N - scores(policy, prompts, made)).abs().max())
 
 
-# ---- the silent ways of keeping old weights: each is shown to be one, and to be seen to -----------------------------------
-
-
 def test_cached_prompts_of_the_old_weights_are_dropped(
     engine: VllmEngine, tied: NativePolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,9 +123,6 @@ def test_more_prompts_than_a_step_can_read_and_more_keys_than_the_cache_holds(ti
         assert again.token_lists() == made.token_lists()[180:]
 
 
-# ---- several processes ----------------------------------------------------------------------------------------------------
-
-
 def test_workers_of_their_own_get_the_weights_through_a_file(tied: NativePolicy) -> None:
     """Tensor parallelism: the model is sharded over two processes."""
     with closing(opened(tied, tensor_parallel=2)) as engine:
@@ -145,9 +139,6 @@ def test_every_rank_of_a_trainer_has_an_engine_of_its_own(tied: NativePolicy) ->
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("agrees with the trainer, and the group lives on") == 2
-
-
-# ---- death ----------------------------------------------------------------------------------------------------------------
 
 
 def test_a_failure_inside_vllm_ends_the_engine(tied: NativePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,9 +191,6 @@ def test_the_pair_of_a_gpu_works_in_one_process(tmp_path: Path) -> None:
         destroy_model_parallel()
         destroy_distributed_environment()
         close_groups()
-
-
-# ---- training -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("old_log_probs", ["sampler", "recomputed"])

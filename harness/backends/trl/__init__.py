@@ -9,7 +9,7 @@ from harness.backends.trl.settings import refusals as check
 from harness.configuration.error import Checked, choice
 from harness.configuration.schema import RunConfig
 from harness.store import RunDir
-from harness.training.torchrun import distributed, train_on_ranks
+from harness.training.torchrun import train_by
 
 __all__ = ["Config", "absent", "check", "differences", "train"]
 TRAINER = "harness.backends.trl.run"  # where `train_run` is
@@ -30,8 +30,4 @@ class Config(Checked, key="backend"):
 
 
 def train(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:
-    if distributed(config.runtime):
-        return train_on_ranks(config.runtime, run, stop, attempt)
-    from harness.backends.trl.run import train_run
-
-    return train_run(config, run, stop, attempt)
+    return train_by(TRAINER, config, run, stop, attempt)

@@ -16,8 +16,7 @@ from transformers.utils.logging import disable_progress_bar
 from harness.backends.trl.settings import absent_packages, refusals
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.evaluation.evaluate import Evaluator
-from harness.model.ranks import ALONE, Ranks
+from harness.model.ranks import Ranks
 from harness.model.transformers_policy import merged_weights, save_model
 from harness.reward.shaping import Grader
 from harness.rollout.types import RolloutEngine
@@ -26,7 +25,7 @@ from harness.training.attempt import base_policy, fit_memory, out_of_memory
 from harness.training.checkpoints import POLICY, STATE, newest_checkpoint, warn_of_lost_steps
 from harness.training.loop import warn_of_nothing
 from harness.training.opening import open_folder
-from harness.training.task import TaskParts, base_evaluations
+from harness.training.task import TaskParts
 
 TRAINER = "trainer"  # Trainer's checkpoint inside one of the run
 
@@ -43,17 +42,14 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
         ranks = Ranks.join()
         kernel, initial = ranks.from_first(base_policy(config, run, attempt) if ranks.first else None)
         config, initial = fit_memory(config, run), initial.resolve()
-        with closing(_TrlRun(config, run, initial, kernel, grader, attempt, ranks)) as trained:
+        with closing(_TrlRun(TaskParts(config, run, initial, kernel, grader, ranks), attempt)) as trained:
             return trained.finish(stop)
 
 
 class _TrlRun:
-    def __init__(
-        self, config: RunConfig, run: RunDir, initial: Path, kernel: str, grader: Grader, attempt: int, ranks: Ranks
-    ) -> None:
-        self.config, self.run, self.initial, self.kernel = config, run, initial, kernel
-        self.grader, self.attempt, self.ranks = grader, attempt, ranks
-        self.parts, self.scratch = TaskParts(config, run, initial, grader, ranks), run.path / "trl"
+    def __init__(self, parts: TaskParts, attempt: int) -> None:
+        self.parts, self.config, self.run, self.ranks = parts, parts.config, parts.run, parts.ranks
+        self.attempt, self.scratch = attempt, parts.run.path / "trl"
         self.engine: RolloutEngine | None = None
 
     def close(self) -> None:
@@ -94,7 +90,7 @@ class _TrlRun:
         self.ranks.from_first(None)
         rollouts = Rollouts(self.parts)
         recorder = Recorder(self.parts, rollouts, self.attempt, self._evaluate, self._publish, stop)
-        trainer = build(self.parts, rollouts, self.initial, self.scratch, recorder)
+        trainer = build(self.parts, rollouts, self.scratch, recorder)
         if folder is not None:
             self.parts.curriculum.restore(torch.load(folder / STATE, weights_only=True)["curriculum"])
         try:
@@ -123,23 +119,20 @@ class _TrlRun:
     def _save_policy(self, model: Any, folder: Path) -> None:
         """Write the policy as an ordinary checkpoint, adapters merged; its float32 weights as they are where products are float32."""
         exact = getattr(self.config.model, "precision", "float32") == "float32"
-        save_model(merged_weights(_plain(model)), self.initial, folder, dtype=torch.float32 if exact else None)
+        save_model(merged_weights(_plain(model)), self.parts.initial, folder, dtype=torch.float32 if exact else None)
 
     def _evaluate(self, step: int, last: bool = True, model: Any = None) -> dict[str, float]:
         """Evaluate as the built-in trainer does, by one engine that takes the model's weights; without a model the initial policy."""
-        parts, run = self.parts, self.run
+        parts = self.parts
         parts.say(self.attempt, f"evaluating step {step}" if step else "evaluating the base policy")
         devices = [torch.cuda.current_device()] if self.config.runtime.device == "cuda" else []
         with torch.random.fork_rng(devices):
             if self.engine is None:
-                self.engine = open_folder(self.config, self.initial, self.kernel, parts.tokenizer)
+                self.engine = open_folder(self.config, parts.initial, parts.linear_kernel, parts.tokenizer)
             self.engine.wake()
             if model is not None:
                 self.engine.load_weights(merged_weights(_plain(model)))
-            cache = base_evaluations(self.config, run, self.initial, self.kernel, self.grader, ALONE)
-            stops = parts.params.stop_token_ids
-            evaluator = Evaluator(self.config, run, self.engine, parts.tokenizer, self.grader, stops, cache, self.ranks)
-            right = evaluator.evaluate(step, last=last)
+            right = parts.evaluator_of(self.engine).evaluate(step, last=last)
             self.engine.sleep()
         parts.say(self.attempt, layout.TRAINING)
         return right

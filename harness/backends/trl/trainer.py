@@ -35,15 +35,15 @@ from harness.training.update import learning_rate
 _NAN = float("nan")
 
 
-def build(parts: TaskParts, rollouts: Rollouts, initial: Path, folder: Path, callback: TrainerCallback) -> Any:
-    """The trainer of a run that starts from the checkpoint folder `initial`, and writes its own into `folder`. Raises `ConfigError`."""
+def build(parts: TaskParts, rollouts: Rollouts, folder: Path, callback: TrainerCallback) -> Any:
+    """The trainer of a run, which writes its checkpoints into `folder`. Raises `ConfigError`."""
     config = parts.config
     longest = max(map(len, parts.prompts))
     try:
         arguments = GRPOConfig(output_dir=str(folder), **settings(config, longest))
     except (TypeError, ValueError) as error:
         raise ConfigError(f"TRL's GRPOConfig refuses the settings of backend=trl: {error}") from error
-    model = _model(config, initial)
+    model = _model(config, parts.initial)
     # Only experts can be left without a gradient: DDP need not look for others, and warns where it looked in vain.
     experts = any("expert" in name for name, _ in model.named_parameters())
     if arguments.ddp_find_unused_parameters is None and not experts:

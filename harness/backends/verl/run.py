@@ -21,7 +21,6 @@ from harness.backends.verl.overrides import FILE_LOGGER, TRAIN_FILE, Place, data
 from harness.backends.verl.process import LOG, VerlFailed, absent_programs, check, environment, interpreter
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.evaluation.evaluate import Evaluator
 from harness.model.checkpoint import load_tokenizer
 from harness.model.ranks import ALONE
 from harness.problems.problem import load_benchmark
@@ -34,7 +33,7 @@ from harness.store.run import verl_step
 from harness.training.attempt import base_policy
 from harness.training.checkpoints import POLICY
 from harness.training.opening import open_folder
-from harness.training.task import TaskParts, base_evaluations
+from harness.training.task import TaskParts
 from harness.training.torchrun import Child
 
 _POLL_SECONDS = 1.0
@@ -52,7 +51,7 @@ def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt:
     kernel, folder = base_policy(config, run, attempt)
     initial = folder.resolve()
     with closing(Grader(config.verifier, config.runtime)) as grader:
-        evaluate = partial(_evaluate, TaskParts(config, run, initial, grader, ALONE), initial, kernel)
+        evaluate = partial(_evaluate, TaskParts(config, run, initial, kernel, grader, ALONE))
         evaluate(initial, 0)
         steps = config.training.steps
         if not steps:
@@ -108,14 +107,12 @@ def _train(config: RunConfig, run: RunDir, place: Place, python: str, stop: Call
     return True
 
 
-def _evaluate(parts: TaskParts, initial: Path, kernel: str, folder: Path, step: int) -> None:
+def _evaluate(parts: TaskParts, folder: Path, step: int) -> None:
     """Evaluate a checkpoint folder as the built-in trainer evaluates its policy; what this step has already is left as it is."""
-    config, run, stops = parts.config, parts.run, parts.params.stop_token_ids
-    if all(step in run.sample_steps(name) for name in config.evaluation.benchmarks):
+    if all(step in parts.run.sample_steps(name) for name in parts.config.evaluation.benchmarks):
         return
-    cache = base_evaluations(config, run, initial, kernel, parts.grader, ALONE)
-    with closing(open_folder(config, folder, kernel, parts.tokenizer)) as engine:
-        Evaluator(config, run, engine, parts.tokenizer, parts.grader, stops, cache).evaluate(step)
+    with closing(open_folder(parts.config, folder, parts.linear_kernel, parts.tokenizer)) as engine:
+        parts.evaluator_of(engine).evaluate(step)
     del engine
     gc.collect()
     torch.cuda.empty_cache()  # verl needs the memory

@@ -182,8 +182,6 @@ class _Pass:
                 layer[:, targets, :, :length] = layer[:, sources, :, :length]
         return places
 
-    # ---- the forward over the cache -------------------------------------------------------------------------------------
-
     def _prefill(self) -> torch.Tensor:
         """Run the prompts, what they begin with in common once; copy keys and values to their rows; last hidden states [P, E]."""
         decoder, shape, layout = self.decoder, self.decoder.shape, self.layout
