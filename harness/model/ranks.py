@@ -1,4 +1,4 @@
-"""The processes that train one run together. Every rank runs the same loop on the same data; only work is divided.
+"""The processes that train one run together. Every rank runs the same loop; work is divided, and so are the tokens it is done on.
 
 What decides the course of a run (which groups live, when to stop, which micro-batches an update has) is computed on every rank from
 gathered data, so the ranks cannot drift apart; rank 0 alone writes to the store.
@@ -54,6 +54,15 @@ class Ranks:
         values: list[Any] = [None] * self.world
         dist.all_gather_object(values, value, group=objects_group())
         return values
+
+    def exchange(self, values: Sequence[Any]) -> list[Any]:
+        """What the ranks have for this one, in their order: `values` holds a value for each rank, which it alone gets (pickled)."""
+        received: list[Any] = [None] * self.world
+        for source in range(self.world):
+            box, own = [None], list(values) if source == self.rank else None
+            dist.scatter_object_list(box, own, src=source, group=objects_group())
+            received[source] = box[0]
+        return received
 
     def from_first(self, value: Any) -> Any:
         if self.world == 1:

@@ -14,7 +14,7 @@ import signal
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
@@ -66,7 +66,8 @@ class Completions:
     `finished_R` is False where the token cap ended the response (finish reason *length*). `log_probs_N` and `entropy_N` (nats)
     are of the distribution that was sampled from: temperature, top-k and top-p applied. An engine that sees only the sampled token's
     probability gives an estimate of the entropy. `head_log_probs_NK`, where they were asked for, are
-    those of the likeliest tokens in each place, `head_NK` (int32).
+    those of the likeliest tokens in each place, `head_NK` (int32). `held_R`: of how many tokens of each response this rank has what takes
+    most bytes (`HELD`): all, or none where that stayed with the rank that sampled it.
     """
 
     tokens_N: torch.Tensor
@@ -76,6 +77,11 @@ class Completions:
     finished_R: torch.Tensor
     head_log_probs_NK: torch.Tensor | None = None
     head_NK: torch.Tensor | None = None
+    held_R: torch.Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
+
+    def __post_init__(self) -> None:
+        if not len(self.held_R):
+            self.held_R = self.lengths_R
 
     @property
     def offsets(self) -> torch.Tensor:
@@ -95,14 +101,21 @@ class Completions:
         return self.subset(keep_N, self.lengths_R.clamp(max=cap), self.finished_R & (self.lengths_R <= cap))
 
     def select(self, rows: torch.Tensor) -> Completions:
-        index_N = ragged_index(self.offsets[:-1][rows], self.lengths_R[rows])
-        return self.subset(index_N, self.lengths_R[rows], self.finished_R[rows])
+        return Completions(**select_rows(self, rows))
+
+    def ledger(self) -> Completions:
+        """The same for the other ranks, without what takes most bytes."""
+        held = {name: value for name in HELD if (value := getattr(self, name, None)) is not None}
+        empty = {name: value.new_empty(0, *value.shape[1:]) for name, value in held.items()}
+        return replace(self, **empty, held_R=torch.zeros_like(self.lengths_R))
 
     def subset(self, index: torch.Tensor, lengths_R: torch.Tensor, finished_R: torch.Tensor) -> Completions:
         """The responses that some of the tokens make; `index` is a mask [N] or positions."""
         flat = (self.tokens_N[index], self.log_probs_N[index], self.entropy_N[index])
-        wide = (None if values is None else values[index] for values in (self.head_log_probs_NK, self.head_NK))
-        return Completions(*flat, lengths_R, finished_R, *wide)
+        scores_NK, tokens_NK = (
+            None if values is None else values[index] for values in (self.head_log_probs_NK, self.head_NK)
+        )
+        return Completions(*flat, lengths_R, finished_R, scores_NK, tokens_NK)
 
     @staticmethod
     def concatenate(parts: Sequence[Completions]) -> Completions:
@@ -133,6 +146,11 @@ class RolloutEngine:
     def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """Sample `seeds_PG.shape[1]` responses to each prompt (token ids in, token ids out)."""
         raise NotImplementedError
+
+    def tell(self, group: int, completions: Completions) -> None:
+        """Hand over the responses to a prompt, all of which have ended."""
+        if self.on_group is not None:
+            self.on_group(group, completions)
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Take the policy's tensors, under `transformers` names, for all later requests.
@@ -187,6 +205,24 @@ def ragged_index(starts_M: torch.Tensor, lengths_M: torch.Tensor) -> torch.Tenso
     ends = lengths_M.cumsum(0)
     shift = starts_M - (ends - lengths_M)
     return torch.arange(int(ends[-1]) if len(ends) else 0) + shift.repeat_interleave(lengths_M)
+
+
+def row_tokens(lengths_R: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Flat positions of the tokens of some of R responses."""
+    return ragged_index((lengths_R.cumsum(0) - lengths_R)[rows], lengths_R[rows])
+
+
+HELD = ("tokens_N", "head_NK", "head_log_probs_NK", "sampler_logprobs_NK")  # by `held_R`, other tokens by `lengths_R`
+
+
+def select_rows(record: Any, rows: torch.Tensor) -> dict[str, Any]:
+    """The fields of a record of R responses for some of them."""
+    index_N, held_N = row_tokens(record.lengths_R, rows), row_tokens(record.held_R, rows)
+    values = {item.name: getattr(record, item.name) for item in fields(record)}
+    for name, value in values.items():
+        if isinstance(value, torch.Tensor):
+            values[name] = value[held_N if name in HELD else index_N if name.endswith(("_N", "_NK")) else rows]
+    return values
 
 
 def position_in_response(lengths_R: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,7 @@ Dynamic sampling (DAPO, arXiv:2503.14476 Eq. 11) rolls out further rounds until 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -87,6 +87,10 @@ class Groups:
     def __post_init__(self) -> None:
         if not len(self.earlier_P):
             self.earlier_P = torch.zeros_like(self.problems_P)
+
+    def ledger(self) -> Groups:
+        """See `Completions`."""
+        return replace(self, completions=self.completions.ledger())
 
     @staticmethod
     def of_state(state: dict[str, Any]) -> Groups:

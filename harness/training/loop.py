@@ -242,7 +242,7 @@ def collect(parts: RunParts, step: int, tally: Tally) -> Selection:
 
 
 def _collect_round(parts: RunParts, problems_P: np.ndarray, seeds_PG: np.ndarray, tally: Tally) -> Groups:
-    """Generate and grade the groups of these problems; all of them, in order, come back on every rank."""
+    """Generate and grade the groups of these problems; all of them, in order, come back on every rank, tokens on that which has them."""
     start = time.perf_counter()
     mine, own_groups = parts.ranks.share(len(problems_P)), list[Groups]()
     if len(own_P := problems_P[mine]):
@@ -265,9 +265,11 @@ def _collect_round(parts: RunParts, problems_P: np.ndarray, seeds_PG: np.ndarray
         own_groups.append(graded_groups(parts, own_P, completions, seeds_PG[mine], tally, jobs))
         tally.seconds_verify += time.perf_counter() - start
         start = time.perf_counter()
-    round_groups = [groups for rank_groups in parts.ranks.gather(own_groups) for groups in rank_groups]
+    told = [groups.ledger() for groups in own_groups] if parts.updater.divides_tokens else own_groups
+    round_groups = parts.ranks.gather(told)
+    round_groups[parts.ranks.rank] = own_groups
     tally.seconds_rollout += time.perf_counter() - start
-    return Groups.concatenate(round_groups)
+    return Groups.concatenate([groups for rank_groups in round_groups for groups in rank_groups])
 
 
 def pass_rates(parts: RunParts, samples: int) -> tuple[np.ndarray, int]:

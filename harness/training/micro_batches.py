@@ -1,10 +1,10 @@
 """Cuts of an update's responses into micro-batches, and of these among ranks. Weights are per response, so no cut changes a gradient."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
-from harness.model.ranks import Ranks, balance_items
+from harness.model.ranks import balance_items
 from harness.training.step_data import StepData
 
 
@@ -61,26 +61,21 @@ def _packed_parts(
 
 
 def rank_batches(
-    rows: torch.Tensor, data: StepData, limit: int, ranks: Ranks, *, pairs: bool
+    shares: Sequence[torch.Tensor], data: StepData, limit: int, rank: int, *, pairs: bool
 ) -> list[torch.Tensor | None]:
     """This rank's micro-batches under a policy that computes each prompt once; None where it has fewer than another rank.
 
-    Groups go to ranks by balanced token sums (single rows, where groups are too few and the objective does not pair responses). Sharded
-    forwards are collective, so every rank makes as many passes as the busiest one.
+    Sharded forwards are collective, so every rank makes as many passes as the busiest one.
     """
-    whole = pairs or len(data.group_R[rows].unique()) >= 2 * ranks.world
-    parts = [
-        list(micro_batches(share, data, limit, shares_prompts=True, pairs=pairs))
-        for share in _shares(rows, data, ranks.world, whole)
-    ]
-    passes = max(map(len, parts))
-    mine: list[torch.Tensor | None] = list(parts[ranks.rank])
-    return mine + [None] * (passes - len(mine))
+    parts = [list(micro_batches(share, data, limit, shares_prompts=True, pairs=pairs)) for share in shares]
+    mine: list[torch.Tensor | None] = list(parts[rank])
+    return mine + [None] * (max(map(len, parts)) - len(mine))
 
 
-def _shares(rows: torch.Tensor, data: StepData, world: int, whole: bool) -> list[torch.Tensor]:
+def rank_shares(rows: torch.Tensor, data: StepData, world: int, *, pairs: bool) -> list[torch.Tensor]:
+    """The rows of each rank, token sums balanced: groups, or single rows where groups are too few and the objective pairs no responses."""
     totals_R, group_R = data.lengths_R + data.prompt_lengths_R, data.group_R
-    if not whole:
+    if not pairs and len(group_R[rows].unique()) < 2 * world:
         return [rows[torch.tensor(part, dtype=torch.long)] for part in balance_items(totals_R[rows].tolist(), world)]
     members = [rows[group_R[rows] == group] for group in group_R[rows].unique()]
     costs = [int(totals_R[part].sum()) for part in members]

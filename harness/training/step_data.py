@@ -1,15 +1,16 @@
 """The data of one step's updates as flat token tensors."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
 import torch
 
+from harness.model.ranks import Ranks
 from harness.objective.correction import high_entropy_tokens
 from harness.objective.types import TokenBatch
-from harness.rollout.types import Completions, ragged_index
+from harness.rollout.types import HELD, Completions, row_tokens, select_rows
 from harness.sampling.selection import Groups
 
 
@@ -27,6 +28,7 @@ class StepData(TokenBatch):
 
     Attributes:
         prompts: token ids of each response's prompt.
+        held_R: see `Completions`.
         head_NK: the tokens of the columns of `sampler_logprobs_NK`.
         loss_lengths_R: tokens that carry loss: all of a response, or 0 where it is masked.
         correct_R: 1 where the response is right.
@@ -36,6 +38,7 @@ class StepData(TokenBatch):
 
     prompts: list[Sequence[int]]
     tokens_N: torch.Tensor
+    held_R: torch.Tensor
     loss_lengths_R: torch.Tensor
     correct_R: torch.Tensor
     head_NK: torch.Tensor | None = None
@@ -57,6 +60,7 @@ class StepData(TokenBatch):
         return cls(
             prompts=prompts,
             tokens_N=completions.tokens_N,
+            held_R=completions.held_R,
             lengths_R=lengths_R,
             loss_lengths_R=lengths_R * ~masked_R,
             group_R=torch.arange(len(lengths_R)) // size,
@@ -89,18 +93,20 @@ class StepData(TokenBatch):
         return self.prompts, self.tokens_N, self.lengths_R
 
     def select(self, rows: torch.Tensor) -> Self:
-        index_N, values = self.index(rows), dict[str, Any]()
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, torch.Tensor):
-                value = value[index_N if item.name.endswith(("_N", "_NK")) else rows]
-            values[item.name] = value
-        values["prompts"] = [self.prompts[row] for row in rows.tolist()]
-        return type(self)(**values)
+        return type(self)(**select_rows(self, rows) | {"prompts": [self.prompts[row] for row in rows.tolist()]})
 
-    def index(self, rows: torch.Tensor) -> torch.Tensor:
-        starts_R = self.lengths_R.cumsum(0) - self.lengths_R
-        return ragged_index(starts_R[rows], self.lengths_R[rows])
+    def fetch(self, rows_of_ranks: Sequence[torch.Tensor], ranks: Ranks) -> Self:
+        """The same, whose tokens are those of this rank's rows: each rank sends what it has of the others'. Collective."""
+        names = [name for name in HELD if getattr(self, name, None) is not None]
+        sent = [rows[self.held_R[rows] > 0] for rows in rows_of_ranks]
+        indices = [row_tokens(self.held_R, rows) for rows in sent]
+        tokens = [{name: getattr(self, name)[index_N] for name in names} for index_N in indices]
+        senders = ranks.exchange(list(zip(sent, tokens, strict=True)))
+        rows = torch.cat([rows for rows, _ in senders])
+        index_N = row_tokens(self.lengths_R[rows], rows.argsort())
+        columns: dict[str, Any] = {name: torch.cat([each[name] for _, each in senders])[index_N] for name in names}
+        held_R = torch.zeros_like(self.lengths_R).index_copy_(0, rows, self.lengths_R[rows])
+        return replace(self, **columns, held_R=held_R)
 
     def rows_of(self, groups: torch.Tensor) -> torch.Tensor:
         size = len(self.group_R) // int(self.group_R[-1] + 1)

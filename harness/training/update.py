@@ -28,11 +28,11 @@ from harness.objective.objective import Objective, ObjectiveStats
 from harness.objective.types import RolloutBatch
 from harness.reward.shaping import reward_components
 from harness.rollout.noise import key, uniforms
-from harness.rollout.types import Completions, Watch
+from harness.rollout.types import Completions, Watch, row_tokens
 from harness.sampling.selection import Groups
 from harness.training.mechanisms import mechanism_shares
 from harness.training.metrics import UpdateStats
-from harness.training.micro_batches import micro_batches, rank_batches
+from harness.training.micro_batches import micro_batches, rank_batches, rank_shares
 from harness.training.step_data import NumericalFault, StepData
 
 
@@ -44,6 +44,8 @@ class Updater:
     ) -> None:
         self.watch = watch
         self.config, self.policy, self.objective, self.ranks = config, policy, objective, ranks
+        # Else every rank has all: a checkpoint holds what waits, whole.
+        self.divides_tokens = ranks.world > 1 and not config.sampling.lag_steps
         self.reference = policy.frozen_copy() if objective.needs_reference else None
         self.entropy_control = EntropyController(config.algorithm)
         self.critic = Critic(config, policy) if objective.advantage.needs_values else None
@@ -99,7 +101,7 @@ class Updater:
             for part in np.array_split(order, min(algorithm.updates_per_step, len(groups))):
                 rows = data.rows_of(torch.from_numpy(part))
                 if self.critic is not None:
-                    batches = [data.select(part) for part in self._own_passes(data, rows)]
+                    batches = [batch for _, batch in self._own_passes(data, rows)]
                     stats.value_losses.append(self.critic.fit(batches))
                 if self.critic is None or step > self.critic.settings.warmup_steps:  # else the critic trains alone
                     if self.objective.surrogate.selects:
@@ -107,8 +109,6 @@ class Updater:
                         stats.selected_tokens = (stats.selected_tokens or 0) + count
                     self._step_optimizer(data, has_gradient_R, rows, stats)
         return stats
-
-    # ---- once a step ----------------------------------------------------------------------------------------------------
 
     def _prepare(
         self, groups: Groups, prompts: Sequence[Sequence[int]], stats: UpdateStats
@@ -158,8 +158,6 @@ class Updater:
         if correction.old_log_probs == "recomputed":
             data.old_logprobs_N, data.sampler_logprobs_N = trainer_N, sampler_N
 
-    # ---- scoring --------------------------------------------------------------------------------------------------------
-
     @torch.no_grad()
     def score(
         self, policy: Policy, data: StepData, rows: torch.Tensor | None = None, with_entropy: bool = False
@@ -168,17 +166,15 @@ class Updater:
         scores_N, entropy_N = torch.zeros_like(data.old_logprobs_N), torch.zeros_like(data.old_logprobs_N)
         parts = list[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]]()
         with policy.constant_weights():
-            for part in self._passes(data, torch.arange(len(data.lengths_R)) if rows is None else rows):
-                if part is None:
-                    self._idle_pass(policy, data)
+            for part, batch in self._passes(data, torch.arange(len(data.lengths_R)) if rows is None else rows):
+                if part is None or batch is None:
+                    self._idle_pass(policy)
                     continue
                 temperature = self.config.sampling.temperature
                 # Cloned: a view would travel with all that it views.
-                parts.append(
-                    (part.clone(), *policy.token_log_probs(*data.select(part).inputs, temperature, with_entropy))
-                )
+                parts.append((part.clone(), *policy.token_log_probs(*batch.inputs, temperature, with_entropy)))
         for part, scores, entropy in itertools.chain(*self.ranks.gather(parts)):
-            index_N = data.index(part)
+            index_N = row_tokens(data.lengths_R, part)
             scores_N[index_N] = scores
             if entropy is not None:
                 entropy_N[index_N] = entropy
@@ -197,34 +193,36 @@ class Updater:
     @torch.no_grad()
     def _values(self, critic: Critic, data: StepData) -> torch.Tensor:
         values_N = torch.empty_like(data.old_logprobs_N)
-        for rows in self._own_passes(data, torch.arange(len(data.lengths_R))):
-            values_N[data.index(rows)] = critic.values(data.select(rows))
+        for rows, batch in self._own_passes(data, torch.arange(len(data.lengths_R))):
+            values_N[row_tokens(data.lengths_R, rows)] = critic.values(batch)
         return values_N
 
-    def _passes(self, data: StepData, rows: torch.Tensor) -> Iterator[torch.Tensor | None]:
-        """This rank's micro-batches of `rows`; None is a pass that only keeps step with the other ranks."""
+    def _passes(
+        self, data: StepData, rows: torch.Tensor
+    ) -> Iterator[tuple[torch.Tensor, StepData] | tuple[None, None]]:
+        """This rank's micro-batches of `rows` with their data; None is a pass that only keeps step with the other ranks. Collective."""
         limit, pairs = self.config.runtime.micro_batch_tokens, self.objective.surrogate.pairs
         parts: list[torch.Tensor | None]
         if self.ranks.world > 1:
-            parts = rank_batches(rows, data, limit, self.ranks, pairs=pairs)
+            shares = rank_shares(rows, data, self.ranks.world, pairs=pairs)
+            parts = rank_batches(shares, data, limit, self.ranks.rank, pairs=pairs)
+            data = data.fetch(shares, self.ranks) if self.divides_tokens else data
         else:
             parts = list(micro_batches(rows, data, limit, shares_prompts=self.policy.shares_prompts, pairs=pairs))
         for number, part in enumerate(parts):
             if self.watch is not None:
                 self.watch("micro-batch", number, len(parts))
-            yield part
+            yield (None, None) if part is None else (part, data.select(part))
 
-    def _own_passes(self, data: StepData, rows: torch.Tensor) -> list[torch.Tensor]:
+    def _own_passes(self, data: StepData, rows: torch.Tensor) -> list[tuple[torch.Tensor, StepData]]:
         """The micro-batches of `rows` on the one rank of a run with a critic."""
-        return [part for part in self._passes(data, rows) if part is not None]
+        return [(part, batch) for part, batch in self._passes(data, rows) if part is not None and batch is not None]
 
-    def _idle_pass(self, policy: Policy, data: StepData) -> torch.Tensor:
+    def _idle_pass(self, policy: Policy) -> torch.Tensor:
         """A forward whose value is 0: sharded parameters are gathered by all ranks together."""
-        row = torch.zeros(1, dtype=torch.long)
-        logprobs_N, _ = policy.token_log_probs(*data.select(row).inputs)
+        one = torch.ones(1, dtype=torch.long)
+        logprobs_N, _ = policy.token_log_probs([[0]], one, one)
         return logprobs_N.sum() * 0.0
-
-    # ---- one optimiser update -------------------------------------------------------------------------------------------
 
     def _select(self, data: StepData, rows: torch.Tensor, stream: np.uint64) -> int:
         """Choose the tokens of an update that the surrogate treats apart, by the policy as it is now; returns how many.
@@ -232,11 +230,11 @@ class Updater:
         Every rank scores its share and chooses among all, so that neither ranks nor micro-batches change the choice.
         """
         rows = rows[data.loss_lengths_R[rows] > 0]
-        data.selected_N = torch.zeros(len(data.tokens_N), dtype=torch.bool)
+        data.selected_N = torch.zeros(len(data.old_logprobs_N), dtype=torch.bool)
         if not len(rows):
             return 0
-        (scores_N, _), index_N = self.score(self.policy, data, rows), data.index(rows)
-        draws_N = torch.from_numpy(uniforms(np.array([stream]), len(data.tokens_N))[0])
+        (scores_N, _), index_N = self.score(self.policy, data, rows), row_tokens(data.lengths_R, rows)
+        draws_N = torch.from_numpy(uniforms(np.array([stream]), len(data.old_logprobs_N))[0])
         data.selected_N[index_N] = self.objective.surrogate.select(
             scores_N[index_N], data.old_logprobs_N[index_N], data.advantages_N[index_N], draws_N[index_N]
         )
@@ -289,11 +287,11 @@ class Updater:
         fill_gradients(self.policy.parameters())
         total, sums, world = 0.0, ObjectiveStats.zero(), self.ranks.world
         with self.policy.constant_weights():
-            for part in self._passes(data, rows):
-                if part is None:
-                    self._idle_pass(self.policy, data).backward()
+            for _, batch in self._passes(data, rows):
+                if batch is None:
+                    self._idle_pass(self.policy).backward()
                     continue
-                loss, part_sums = self._forward(data.select(part))
+                loss, part_sums = self._forward(batch)
                 # Sharded gradients are averaged over ranks; the loss is a sum over them.
                 (loss * world).backward()
                 total += float(loss.detach())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -16,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-from forked_ranks import ForkedRanks
+from forked_ranks import ForkedRanks, share_a_step
 from safetensors.torch import load_file
 from small_runs import claimed, small_config
 
@@ -29,7 +31,7 @@ from harness.model.ranks import Ranks, balance_items, objects_group, open_group
 from harness.rollout.types import Completions
 from harness.store import RunDir
 from harness.training import torchrun
-from harness.training.micro_batches import micro_batches, rank_batches
+from harness.training.micro_batches import micro_batches, rank_batches, rank_shares
 from harness.training.step_data import StepData
 from harness.training.task import base_evaluations
 from harness.training.torchrun import RankFailed
@@ -210,12 +212,12 @@ def test_rows_are_balanced_and_every_rank_makes_as_many_passes() -> None:
     groups = torch.tensor([0, 0, 0, 1, 1, 1, 1])
     rows = torch.tensor([0, 1, 2, 3, 5, 6])
     data = of_lengths(totals - 1, groups, prompt=1)
-    parts = [rank_batches(rows, data, 16, Ranks(rank, 3), pairs=False) for rank in range(3)]
+    shares = rank_shares(rows, data, 3, pairs=False)
+    parts = [rank_batches(shares, data, 16, rank, pairs=False) for rank in range(3)]
     assert len({len(part) for part in parts}) == 1
     seen = sorted(int(row) for part in parts for batch in part if batch is not None for row in batch)
     assert seen == sorted(rows.tolist())
-    empty = rank_batches(rows[:0], data, 16, Ranks(0, 3), pairs=False)
-    assert empty == []
+    assert rank_batches(rank_shares(rows[:0], data, 3, pairs=False), data, 16, 0, pairs=False) == []
 
 
 def test_a_rank_sends_the_scores_of_its_share_alone() -> None:
@@ -224,11 +226,26 @@ def test_a_rank_sends_the_scores_of_its_share_alone() -> None:
     updater = Mock(config=small_config(runtime__micro_batch_tokens=400), ranks=Mock(rank=0, world=2))
     updater.ranks.gather = lambda value: sent.append(len(pickle.dumps(value))) or [value]
     updater._passes = partial(Updater._passes, updater)
-    updater.objective.surrogate.pairs = False
+    updater.objective.surrogate.pairs = updater.divides_tokens = False
     policy = Mock(constant_weights=nullcontext, token_log_probs=lambda _, tokens, *__: (torch.ones(len(tokens)), None))
     scores_N, _ = Updater.score(updater, policy, data)
     assert int(scores_N.sum()) == 1600  # half of the tokens
     assert sent[0] < 4 * len(data.tokens_N)
+
+
+def test_a_rank_gets_the_tokens_of_its_share_alone(tmp_path: Path) -> None:
+    """What was sampled takes 17 · 8 bytes a token, 16 likeliest ones among it; what every rank is told takes 8."""
+    processes = [get_context("forkserver").Process(target=share_a_step, args=(rank, tmp_path)) for rank in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0]
+    numbers = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
+    tokens, told, sent, kept = map(sum, zip(*numbers, strict=True))
+    assert told < 1.2 * 8 * tokens
+    assert sent + kept < 1.1 * 17 * 8 * tokens
+    assert sent < 0.6 * 17 * 8 * tokens
 
 
 def test_packed_batches_count_a_prompt_once_a_group_and_padded_ones_the_longest() -> None:
