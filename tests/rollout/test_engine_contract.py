@@ -16,7 +16,7 @@ from engine_support import COPIES, Opener, cases, open_engine, scores, seeds_for
 
 from harness.model.policy import NativePolicy
 from harness.rollout.engine.native.sampler import NativeEngine
-from harness.rollout.types import RolloutEngine, SamplingParams
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 from harness.rollout.wrappers import filter_logits
 
 EOS = 1
@@ -35,9 +35,6 @@ def engine(request: pytest.FixtureRequest, folder: Path, policy: NativePolicy) -
 def unequal(prompts: list[list[int]]) -> list[list[int]]:
     """Prompts of different lengths."""
     return [prompt[: 4 + i] for i, prompt in enumerate(prompts)]
-
-
-# ---- what comes out -------------------------------------------------------------------------------------------------------
 
 
 def test_completions_are_flat_tensors_on_the_cpu(engine: RolloutEngine, prompts: list[list[int]]) -> None:
@@ -82,7 +79,13 @@ def test_any_of_several_stop_tokens_ends_a_response(engine: RolloutEngine, promp
         assert (tokens[-1] in (EOS, common)) == finished
 
 
-# ---- seeds ----------------------------------------------------------------------------------------------------------------
+def test_every_group_is_told_once_it_has_ended(engine: RolloutEngine, prompts: list[list[int]]) -> None:
+    told: dict[int, Completions] = {}
+    engine.on_group = told.__setitem__
+    made = engine.generate(prompts, seeds_for(prompts, 4), PARAMS)
+    engine.on_group = None
+    in_order = Completions.concatenate([told[group] for group in range(len(prompts))])
+    assert in_order.token_lists() == made.token_lists()
 
 
 def test_the_same_seeds_give_the_same_responses_in_any_batch_and_order(
@@ -127,9 +130,6 @@ def test_first_tokens_follow_the_policys_distribution(
     common = expected > 5
     chi_square = float((((counts - expected) ** 2) / expected)[common].sum())
     assert chi_square < 3 * int(common.sum()) + 10
-
-
-# ---- log-probabilities ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shorten", [False, True], ids=["equal prompts", "unequal prompts"])
@@ -205,9 +205,6 @@ def test_the_entropy_is_exact_or_estimated_without_bias(
     errors_R = torch.zeros(len(rows)).index_add_(0, response_N, made.entropy_N - entropy_N)
     # Tokens of a response hang together, responses do not.
     assert float(errors_R.mean().abs()) < 1e-3 + 4 * float(errors_R.std()) / len(rows) ** 0.5
-
-
-# ---- refusals -------------------------------------------------------------------------------------------------------------
 
 
 def test_malformed_requests_are_refused_and_harm_nothing(engine: RolloutEngine, prompts: list[list[int]]) -> None:

