@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+import torch
 import verl.trainer
 import yaml
 from hydra import compose, initialize_config_dir
@@ -16,6 +17,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
+from verl.workers.config.optimizer import build_optimizer
 
 FOLDER = Path(verl.trainer.__file__).parent / "config"
 MISSING = object()
@@ -40,6 +42,10 @@ def complaints(overrides, plain):
         validate_config(config, need_reference_policy(config), need_critic(config))
         for section in ("actor_rollout_ref.actor", "actor_rollout_ref.rollout", "algorithm"):
             omega_conf_to_dataclass(OmegaConf.select(config, section))
+        optim = omega_conf_to_dataclass(config.actor_rollout_ref.actor.optim)
+        epsilon = build_optimizer([torch.nn.Parameter(torch.zeros(1))], optim).defaults["eps"]
+        wanted = (optim.override_optimizer_config or {}).get("eps", 1e-8)
+        found += [f"AdamW has eps={epsilon}, not {wanted}"] if epsilon != wanted else []
     except Exception as error:
         found.append(f"verl's own check: {type(error).__name__}: {error}")
     return found
