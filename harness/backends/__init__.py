@@ -13,7 +13,7 @@ Optional:
 * `absent(config: RunConfig) -> list[str]`: packages, programs and the like that this machine lacks to train it, with the fix. It is not
   asked for runs that are sent to other machines.
 
-May import: configuration, evaluation, exchange, model, objective, problems, reward, rollout, sampling, store, training, verify.
+May import: configuration, exchange, model, objective, problems, reward, rollout, sampling, store, training, verify.
 """
 
 FUNCTIONS = ("check", "train")  # of a member
