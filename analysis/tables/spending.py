@@ -26,14 +26,17 @@ def mean_spent(experiment: Frames) -> pd.DataFrame:
 
 
 def equal_what(results: Results) -> str:
-    """``at equal steps``: what all arms took alike, to a tenth; ``at unequal budgets``, and empty where no run tells."""
+    """``at equal steps``: what all arms took most alike, to a tenth; ``at unequal budgets``, and empty where no run tells."""
     plan, spent = results.experiment.plan, mean_spent(results.experiment)
     if not plan.comparisons or len(spent) < 2 or not (spent["steps"] > 0).any():
         return ""
-    for name in dict.fromkeys([plan.match, "steps", "tokens"]):
-        if spent[name].notna().all() and not is_unequal(spent[name].max(), spent[name].min()):
-            return f"at equal {name}"
-    return "at unequal budgets"
+    ratios = {
+        name: spent[name].max() / spent[name].min()
+        for name in (plan.match, "steps", "tokens")
+        if spent[name].notna().all()
+    }
+    equal = [name for name in ratios if not is_unequal(spent[name].max(), spent[name].min())]
+    return f"at equal {min(equal, key=ratios.__getitem__)}" if equal else "at unequal budgets"
 
 
 @dataclass(frozen=True)
