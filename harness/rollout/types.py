@@ -217,7 +217,9 @@ HELD = ("tokens_N", "head_NK", "head_log_probs_NK", "sampler_logprobs_NK")  # by
 
 def select_rows(record: Any, rows: torch.Tensor) -> dict[str, Any]:
     """The fields of a record of R responses for some of them."""
-    index_N, held_N = row_tokens(record.lengths_R, rows), row_tokens(record.held_R, rows)
+    index_N = held_N = row_tokens(record.lengths_R, rows)
+    if not torch.equal(record.held_R, record.lengths_R):
+        held_N = row_tokens(record.held_R, rows)
     values = {item.name: getattr(record, item.name) for item in fields(record)}
     for name, value in values.items():
         if isinstance(value, torch.Tensor):

@@ -61,9 +61,8 @@ class TransformersEngine(RolloutEngine):
         size, parts, told = seeds_PG.shape[1], list[Completions](), 0
         for chunk, seeds in passes(prompts, seeds_PG, self.rows, params.watch):
             parts.append(self._pass(chunk, seeds, params))
-            for rows in (
-                torch.arange(seeds.size).split(size) if seeds.shape[1] == size else ()
-            ):  # else a group is in several
+            is_whole = seeds.shape[1] == size  # else its responses are in several passes
+            for rows in torch.arange(seeds.size).split(size) if is_whole and self.on_group is not None else ():
                 self.tell(told, parts[-1].select(rows))
                 told += 1
         return Completions.concatenate(parts)
