@@ -28,18 +28,7 @@ def _parts(shape: ModelSize, config: RunConfig) -> dict[str, float]:
     if config.engine.kind == "native":  # room for all its rows at full length; other engines take what is left
         rows, tokens = config.runtime.rollout_rows, config.sampling.max_response_tokens
         parts[f"keys and values of {rows} responses"] = float(rows * tokens * width * shape.cache_elements)
-    if config.algorithm.surrogate.likeliest:
-        parts["the likeliest tokens of a step"] = _head_bytes(config)
     return parts
-
-
-def _head_bytes(config: RunConfig) -> float:
-    """A log-probability and an id for each of a place's likeliest tokens, of all rounds and waiting steps, in every process."""
-    algorithm, sampling, runtime = config.algorithm, config.sampling, config.runtime
-    rounds = algorithm.dead_groups.max_rounds if algorithm.dead_groups.policy == "refill" else 1
-    responses = algorithm.prompts_per_step * algorithm.responses_per_prompt * (rounds + sampling.lag_steps)
-    ranks = runtime.ranks or (runtime.gpus_per_run if runtime.device == "cuda" else 1)
-    return 8.0 * algorithm.surrogate.likeliest * sampling.max_response_tokens * responses * ranks
 
 
 def model_name(config: RunConfig) -> str:

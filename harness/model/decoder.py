@@ -14,8 +14,8 @@ import torch.nn.functional as functional
 from torch import nn
 
 from harness.configuration.error import ConfigError
-from harness.model.layout import Layout, SharedAttention
-from harness.model.linear import BY_HAND, TORCH, Linear, Operators
+from harness.model.layout import AttentionByHand, Layout, SharedAttention
+from harness.model.linear import BY_HAND, TORCH, KernelLinear, Linear, NormByHand, Operators, SwiGluByHand
 
 SUPPORTED = ("llama", "qwen2", "qwen3")
 # Tables that old checkpoints hold beside the weights, and every loader computes by itself.
@@ -182,6 +182,9 @@ class Decoder(nn.Module):
         small = self.embed.device.type == "cpu" and self.embed.dtype == torch.float32
         operators = BY_HAND if small and torch.is_grad_enabled() else TORCH
         x = functional.embedding(layout.ids_N, self.embed)
+        if operators is BY_HAND and attend.is_short and not attend.wide and shape.model_type != "qwen3":
+            output: torch.Tensor = LayerStack.apply(x, self, attend, *self.layers.parameters(), self.norm)  # type: ignore[no-untyped-call]
+            return output
         return self.final_norm(self.run_layers(x, lambda _, heads: attend(heads), operators), operators)
 
     def logits(self, hidden_NE: torch.Tensor) -> torch.Tensor:
@@ -240,3 +243,61 @@ class Decoder(nn.Module):
             slots[f"{prefix}input_layernorm.weight"] = layer.input_norm.detach()
             slots[f"{prefix}post_attention_layernorm.weight"] = layer.post_norm.detach()
         return slots
+
+
+class _Saved:
+    """What a function keeps for its backward, in place of autograd's context."""
+
+    needs_input_grad = (True,)
+    saved_tensors: tuple[torch.Tensor | None, ...] = ()
+
+    def save_for_backward(self, *tensors: torch.Tensor | None) -> None:
+        self.saved_tensors = tensors
+
+
+class LayerStack(torch.autograd.Function):
+    """All layers and the final norm, [N, E] to [N, E], as one node of autograd's graph: a small model feels every node.
+
+    The functions are those that the graph would call, in its order: every number keeps its bits.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x_NE: torch.Tensor, decoder: Decoder, attention: SharedAttention, *weights: nn.Parameter
+    ) -> torch.Tensor:
+        ctx.calls, ctx.weights = [], weights
+        linear, size, epsilon = decoder.linear, decoder.shape.head_size, decoder.shape.norm_epsilon
+
+        def call(function: type[torch.autograd.Function], *inputs: Any) -> torch.Tensor:
+            ctx.calls.append((function, _Saved(), inputs[1:]))
+            output: torch.Tensor = function.forward(ctx.calls[-1][1], *inputs)
+            return output
+
+        def product(x_NI: torch.Tensor, weight_OI: nn.Parameter, bias_O: nn.Parameter | None = None) -> torch.Tensor:
+            return call(KernelLinear, x_NI, weight_OI, bias_O, linear.factor(weight_OI), linear.kernel)
+
+        for layer in decoder.layers:
+            assert isinstance(layer, Layer)
+            qkv = product(call(NormByHand, x_NE, layer.input_norm, epsilon), layer.qkv, layer.qkv_bias)
+            x_NE = x_NE + product(call(AttentionByHand, qkv.view(len(qkv), -1, size), attention), layer.out)
+            gate_up = product(call(NormByHand, x_NE, layer.post_norm, epsilon), layer.gate_up)
+            x_NE = x_NE + product(call(SwiGluByHand, gate_up), layer.down)
+        return call(NormByHand, x_NE, decoder.norm, epsilon)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        weight_grads: dict[nn.Parameter, torch.Tensor] = {}
+
+        def back(grad: torch.Tensor) -> torch.Tensor:
+            function, saved, weights = ctx.calls.pop()
+            inner, *others = function.backward(saved, grad)
+            weight_grads.update((weight, own) for weight, own in zip(weights, others, strict=True) if own is not None)
+            result: torch.Tensor = inner
+            return result
+
+        grad_NE = back(grads[0])
+        while ctx.calls:
+            grad_NE = grad_NE + back(back(back(back(grad_NE))))
+            grad_NE = grad_NE + back(back(back(back(grad_NE)).flatten(1)))
+        return grad_NE, None, None, *(weight_grads[weight] for weight in ctx.weights)

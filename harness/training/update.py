@@ -49,7 +49,8 @@ class Updater:
         self.reference = policy.frozen_copy() if objective.needs_reference else None
         self.entropy_control = EntropyController(config.algorithm)
         self.critic = Critic(config, policy) if objective.advantage.needs_values else None
-        self.optimizer = adamw(policy.parameters(), config.optimizer, config.optimizer.learning_rate)
+        self._parameters = list(policy.parameters())
+        self.optimizer = adamw(self._parameters, config.optimizer, config.optimizer.learning_rate)
 
     def state(self) -> dict[str, Any]:
         """Return what a resume needs besides the policy's weights and optimiser, which checkpoints store in their own form."""
@@ -252,7 +253,7 @@ class Updater:
         if likelihood_R is not None:
             data.likelihood_weights_R = torch.zeros_like(data.weights_R).index_copy_(0, rows, likelihood_R.float())
         stats.loss_tokens += counts.tokens
-        stats.shares.add_update(self.objective, weights_R, lengths_R, group_R, has_gradient_R[rows])
+        stats.shares.add_update(self.objective, weights_R, lengths_R, group_R, counts, has_gradient_R[rows])
         # Forward and backward, over the responses that can have gradient.
         compute_R = has_gradient_R if self.objective.skips_zero_advantage else data.loss_lengths_R > 0
         loss, sums = self._accumulate(data, rows[compute_R[rows]])
@@ -261,9 +262,9 @@ class Updater:
         stats.objective = stats.objective + sums
         # Clip and step.
         limit = self.config.optimizer.max_gradient_norm
-        parameters = [p for p in self.policy.parameters() if p.grad is not None]
+        parameters = self._parameters
         total_norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        norm = float(whole(total_norm)) if parameters else 0.0
+        norm = float(whole(total_norm))
         # The ratio is bounded, so that a log-probability which is no number may leave the loss finite.
         if not np.isfinite([norm, loss, sums.gap_max]).all():
             raise NumericalFault(
@@ -282,9 +283,7 @@ class Updater:
 
     def _accumulate(self, data: StepData, rows: torch.Tensor) -> tuple[float, ObjectiveStats]:
         """Gradients of one update over all micro-batches and ranks; its loss and statistics."""
-        # Zero, not None: an update without gradient still moves Adam's moments, as it does where nothing is skipped.
-        self.optimizer.zero_grad(set_to_none=False)
-        fill_gradients(self.policy.parameters())
+        self.optimizer.zero_grad()
         total, sums, world = 0.0, ObjectiveStats.zero(), self.ranks.world
         with self.policy.constant_weights():
             for _, batch in self._passes(data, rows):
@@ -296,6 +295,8 @@ class Updater:
                 (loss * world).backward()
                 total += float(loss.detach())
                 sums = sums + part_sums
+        # An update without gradient still moves Adam's moments, as it does where nothing is skipped.
+        fill_gradients(self._parameters)
         if world > 1:
             rank_sums = self.ranks.gather((total, sums))
             total = sum(value for value, _ in rank_sums)

@@ -63,14 +63,18 @@ def gold_value(gold: str) -> _Value | None:
 
 def _value(match: re.Match[str]) -> _Value | None:
     """Return the value of a numeral with the sign before it; None for a division by zero or without rest, and for huge numbers."""
+    value = _number(match["numeral"])
+    return None if value is None else (-value if match["minus"] else value, match["percent"] is not None)
+
+
+@lru_cache(50_000)
+def _number(numeral: str) -> Fraction | None:
     try:
-        tree = expression(tokenize(match["numeral"]))
+        tree = expression(tokenize(numeral))
         value = constant(tree) if tree is not None and is_numeral(tree) else None
     except OverLimit:
         return None
-    if not isinstance(value, Fraction):
-        return None
-    return -value if match["minus"] else value, match["percent"] is not None
+    return value if isinstance(value, Fraction) else None
 
 
 def _equal(value: _Value, gold: _Value) -> bool:

@@ -10,8 +10,8 @@ import torch
 
 import harness.model.decoder
 import harness.model.layout
-from harness.model.decoder import Decoder
-from harness.model.layout import ROWS, Layout, Share, to_device
+from harness.model.decoder import Decoder, LayerStack
+from harness.model.layout import ROWS, Layout, Share, SharedAttention, to_device
 from harness.model.linear import BY_HAND, TORCH, Linear
 from tests.model.test_decoder import ARCHITECTURES, KERNELS, reference_model
 
@@ -90,6 +90,30 @@ def test_values_and_gradients_are_those_of_padded_sequences(
 
     torch.testing.assert_close(shared_ME, padded_ME, atol=2e-5, rtol=1e-5)
     torch.testing.assert_close(gradients(shared_ME, ours), gradients(padded_ME, plain), atol=2e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", ["llama", "qwen2"])
+def test_a_stack_of_layers_has_the_bits_of_a_graph_of_its_operators(
+    name: str, kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = reference_model(name, tied=True)
+    layout, gradients = Layout.from_tokens(PROMPTS, TOKENS, LENGTHS), []
+    for is_graph in (True, False):
+        decoder = Decoder.from_transformers(model.config, model.state_dict(), Linear(kernel))
+        if is_graph:
+            monkeypatch.setattr(LayerStack, "apply", _graph_of_operators)
+        hidden_NE = decoder.hidden_of(layout)
+        monkeypatch.undo()
+        hidden_NE.square().sum().backward()
+        gradients.append([hidden_NE.detach(), *(parameter.grad for parameter in decoder.parameters())])
+    assert all(map(torch.equal, *gradients))
+
+
+def _graph_of_operators(
+    x_NE: torch.Tensor, decoder: Decoder, attention: SharedAttention, *_: torch.Tensor
+) -> torch.Tensor:
+    return decoder.final_norm(decoder.run_layers(x_NE, lambda _, qkv: attention(qkv), BY_HAND), BY_HAND)
 
 
 def _padded(decoder: Decoder) -> torch.Tensor:

@@ -95,8 +95,9 @@ def test_weight_changes_are_of_the_shares_of_the_update(kind: str, changes: tupl
     config = small_config(algorithm__aggregation=member(AGGREGATION, kind).Config())
     objective, touched = Objective(config.algorithm), MechanismShares()
     lengths, groups = torch.tensor([2, 6, 4, 4]), torch.tensor([0, 0, 1, 1])
-    weights = objective.aggregation.response_weights(lengths, groups, objective.count(lengths, groups))
-    touched.add_update(objective, weights, lengths, groups, torch.ones(4, dtype=torch.bool))
+    counts = objective.count(lengths, groups)
+    weights = objective.aggregation.response_weights(lengths, groups, counts)
+    touched.add_update(objective, weights, lengths, groups, counts, torch.ones(4, dtype=torch.bool))
     others = ("response_mean", "batch_token_mean", "group_token_mean")
     found = [touched.row()[f"weight_change_{other}"] for other in others]
     assert found == pytest.approx(changes, abs=1e-12)
@@ -107,8 +108,9 @@ def test_weight_changes_are_over_responses_with_gradient_and_averaged_over_them(
     objective, touched = Objective(config.algorithm), MechanismShares()
     for lengths, live in (([2, 6, 90], [1, 1, 0]), ([5, 5, 0, 5], [1, 1, 0, 1])):
         lengths_R, group_R = torch.tensor(lengths), torch.zeros(len(lengths), dtype=torch.long)
-        weights = objective.aggregation.response_weights(lengths_R, group_R, objective.count(lengths_R, group_R))
-        touched.add_update(objective, weights, lengths_R, group_R, torch.tensor(live).bool())
+        counts = objective.count(lengths_R, group_R)
+        weights = objective.aggregation.response_weights(lengths_R, group_R, counts)
+        touched.add_update(objective, weights, lengths_R, group_R, counts, torch.tensor(live).bool())
     # two responses whose shares 1/4 and 3/4 stand against 1/2 each, three without a change
     assert touched.row()["weight_change_response_mean"] == pytest.approx(2 * 0.5 / 5)
     assert math.isnan(MechanismShares().row()["weight_change_response_mean"])

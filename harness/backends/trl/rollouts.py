@@ -129,9 +129,10 @@ class Rollouts:
         has_advantage_R = data.advantages_N[first_R] != 0
         shares = mechanism_shares(config, objective, groups, data, rollouts, has_advantage_R)
         lengths_R, group_R = data.loss_lengths_R, data.group_R
-        weights_R = objective.aggregation.response_weights(lengths_R, group_R, objective.count(lengths_R, group_R))
+        counts = objective.count(lengths_R, group_R)
+        weights_R = objective.aggregation.response_weights(lengths_R, group_R, counts)
         has_gradient_R = has_advantage_R & (lengths_R > 0)
-        shares.add_update(objective, weights_R, lengths_R, group_R, has_gradient_R)
+        shares.add_update(objective, weights_R, lengths_R, group_R, counts, has_gradient_R)
         return shares, len(group_R[has_gradient_R].unique())
 
 

@@ -25,10 +25,10 @@ class Config:
 def build(config: Config, policy: Policy, runtime: RuntimeConfig) -> NativeEngine:
     """See the family's contract. A native policy is sampled from in place, any other through a copy in the native decoder."""
     from harness.model.policy import NativePolicy
-    from harness.rollout.engine.native.sampler import NativeEngine
+    from harness.rollout.engine.native.sampler import NativeEngine, rows_with_room
 
     if isinstance(policy, NativePolicy):
-        return NativeEngine(policy.decoder, runtime.rollout_rows)
+        return NativeEngine(policy.decoder, max(runtime.rollout_rows, rows_with_room(policy.decoder.shape)))
     return open_folder(config, policy.folder, runtime, str(policy.device), policy.compute_dtype, "torch")
 
 

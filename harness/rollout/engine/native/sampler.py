@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as functional
 
-from harness.model.decoder import Decoder
+from harness.model.decoder import Decoder, Shape
 from harness.model.layout import Layout, SharedAttention
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request, passes
 from harness.rollout.wrappers import ResponseBuffers
@@ -22,6 +22,7 @@ from harness.rollout.wrappers import ResponseBuffers
 MIN_ROWS = 8
 _COMPACT_BELOW = 0.9  # rows fewer by this factor are worth moving the last ones forward
 _KEPT_BYTES = 2**28  # of key/value cache between requests
+_ROOM_BYTES = 2**30
 _FEW_PRODUCTS = 400  # below so many multiplications torch's batched product is a plain loop
 
 
@@ -54,6 +55,11 @@ class NativeEngine(RolloutEngine):
                 first += len(chunk)
         self._memory.shrink()
         return Completions.concatenate(parts)
+
+
+def rows_with_room(shape: Shape) -> int:
+    """Rows whose keys and values at full length fit what any machine has: a small model is faster with more rows than are asked for."""
+    return _ROOM_BYTES // (8 * shape.layers * shape.kv_heads * shape.head_size * shape.max_positions)
 
 
 class _Memory:
