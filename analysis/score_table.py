@@ -89,7 +89,8 @@ def _require_size(rows: int, columns: int) -> None:
 
 def _read_parquet(path: Path) -> pd.DataFrame:
     _require_size((about := pq.read_metadata(path)).num_rows, about.num_columns)
-    return pq.read_table(path).to_pandas().map(_nested_as_text)
+    frame = pq.read_table(path).to_pandas(ignore_metadata=True)  # what pandas notes of an index may name no column
+    return frame.rename(columns=lambda name: name.replace("__index_level_", "unnamed ")).map(_nested_as_text)
 
 
 def _nested_as_text(cell: Any) -> Any:

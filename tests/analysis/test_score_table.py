@@ -6,6 +6,8 @@ import io
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tables import table
 
@@ -32,6 +34,9 @@ def test_every_kind_of_file_says_the_same(tmp_path: Path) -> None:
     TIDY.to_json(tmp_path / "e.json", orient="records")
     TIDY.to_csv(tmp_path / "f.csv")  # with its row labels
     (tmp_path / "g.csv").write_text("\ufeff" + (tmp_path / "a.csv").read_text())
+    TIDY.set_axis([7, *range(len(TIDY) - 1)]).to_parquet(tmp_path / "h.parquet")
+    noted = {b"pandas": b'{"index_columns": ["x"], "columns": [], "column_indexes": []}'}
+    pq.write_table(pa.Table.from_pandas(TIDY.set_index("seed")).replace_schema_metadata(noted), tmp_path / "i.parquet")
     for file in sorted(tmp_path.iterdir()):
         pd.testing.assert_frame_equal(tidy(file), TIDY, check_dtype=False, obj=file.name)
     pd.testing.assert_frame_equal(tidy(TIDY.set_index("seed")), TIDY, check_dtype=False)
