@@ -1,8 +1,8 @@
-"""Take the pictures of this folder: page, dark, phone, index and live view, terminal of 80 columns, paper.
+"""Take the pictures of this folder: page, dark and phone (`packed`), index and live view, terminal of 80 columns, paper.
 
 python docs/images/pictures.py [NAME...]       (Linux; Chromium; for `paper` also LaTeX and pip install pypdfium2)
 
-They show what `make ladder` has made; `live` trains three short arms in a copy of it.
+They show what `make ladder` has made, and `packed` published runs; `live` trains three short arms in a copy of the ladder.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def shoot(browser: Browser, url: str, name: str, viewport: Any = None, **options
     page.close()
 
 
-def report(folder: Path) -> str:
-    """The address of the ladder's page."""
-    command = [*HARNESS, "report", "experiment=dapo_ladder", "only=page", f"out={folder}"]
+def report(folder: Path, experiment: str = "dapo_ladder", *overrides: str) -> str:
+    """The address of the page of an experiment."""
+    command = [*HARNESS, "report", f"experiment={experiment}", "only=page", f"out={folder}", *overrides]
     subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return (folder / "report.html").as_uri()
 
@@ -63,9 +63,16 @@ def served(*overrides: str) -> Any:
 
 
 def page(browser: Browser, folder: Path) -> None:
-    """The first screen, light and dark, on a desk and on a phone."""
-    url = report(folder)
-    shoot(browser, url, "page")
+    """The first screen of the ladder."""
+    shoot(browser, report(folder), "page")
+
+
+def packed(browser: Browser, folder: Path) -> None:
+    """The first screen of SmolLM2's ladder, from its packed runs: in the dark, and on a phone."""
+    name, store = "language_ladder_gpu", f"runtime.results={folder}"
+    pack = ROOT / "results" / "published" / name / "runs.tar.xz"
+    subprocess.run([*HARNESS, "merge", str(pack), store], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
+    url = report(folder / "report", name, store)
     shoot(browser, url, "dark", color_scheme="dark")
     shoot(browser, url, "phone", PHONE)
 
@@ -117,6 +124,7 @@ def paper(browser: Browser, folder: Path) -> None:
 def main(names: list[str]) -> None:
     pictures: dict[str, Callable[[Browser, Path], None]] = {
         "page": page,
+        "packed": packed,
         "live": live,
         "terminal": terminal,
         "paper": paper,
