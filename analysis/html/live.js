@@ -27,4 +27,12 @@
     }
   }
   look();
+  const clock = document.createElement("span");
+  document.querySelector("nav")?.append(clock);
+  const tick = () => {
+    const seconds = Math.round(performance.now() / 1000);
+    clock.textContent = `updated ${seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`} ago`;
+  };
+  tick();
+  setInterval(tick, 1000);
 })();

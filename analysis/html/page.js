@@ -25,6 +25,11 @@
     if (size >= 1e4) return `${+(v / 1e3).toPrecision(4)}k`;
     return String(+v.toPrecision(4));
   };
+  /** A value of an axis beside its others: all have two digits behind the point where some are above 1. */
+  const exact = (axis, v) => {
+    const two = v !== null && Math.abs(v) < 1e4 && axis.lines.some(({ mean }) => mean.some((one) => Math.abs(one) >= 1));
+    return (two ? v.toFixed(2) : short(v)).replace(/^-/, "−");
+  };
   // A section that is folded opens when its link is followed.
   const unfold = (hash) => byId(hash.slice(1))?.querySelector(":scope > details")?.setAttribute("open", "");
   document.querySelector("nav")?.addEventListener("click", (event) => { if (event.target.hash) unfold(event.target.hash); });
@@ -39,6 +44,9 @@
   };
   const readCharts = () => {
     const { arms, charts } = read("chart-data");
+    // While runs have one evaluation, what has a curve comes first.
+    const curved = ({ axes }) => Object.values(axes)[0].some(({ x }) => x.length > 1);
+    charts.sort((a, b) => curved(b) - curved(a));
     return {
       arms: arms.map((arm) => ({ ...arm, colour: onBoth(arm.colour) })),
       charts: charts.map(({ title, margin, axes }) => ({ title, margin, axes: Object.entries(axes).map(([label, lines]) => ({ label, lines, log: label === "k" })) })),
@@ -103,7 +111,7 @@
     const py = (y) => box.bottom - ((y - e.y0) / (e.y1 - e.y0)) * (box.bottom - box.top);
     for (const y of ticks(e.y0, e.y1, 6)) {
       plot.append(svg("line", { class: "grid", x1: box.left, x2: box.right, y1: py(y), y2: py(y) }));
-      plot.append(svg("text", { x: box.left - 6, y: py(y) + 4, "text-anchor": "end" }, short(y)));
+      plot.append(svg("text", { x: box.left - 6, y: py(y) + 4, "text-anchor": "end" }, short(y).replace("-", "−")));
     }
     const xticks = axis.log ? lines[0].line.x.map((v) => Math.log2(v)) : ticks(e.x0, e.x1, 7);
     for (const x of xticks.filter((v) => v >= e.x0 && v <= e.x1)) {
@@ -183,11 +191,11 @@
     tip.append(make("span", `${axis.label}: ${short(at)}`));
     for (const { line, i } of visible()) {
       const j = nearest(axis, line, cursor);
-      const band = line.low[j] === null ? "" : ` [${short(line.low[j])}, ${short(line.high[j])}]`;
+      const band = line.low[j] === null ? "" : ` [${exact(axis, line.low[j])}, ${exact(axis, line.high[j])}]`;
       const elsewhere = line.x[j] === at ? "" : ` at ${short(line.x[j])}`;
       const entry = make("span");
       entry.append(key(arms[i]));
-      entry.append(`${arms[i].label} ${short(line.mean[j])}${band}${elsewhere}`);
+      entry.append(`${arms[i].label} ${exact(axis, line.mean[j])}${band}${elsewhere}`);
       tip.append(entry);
     }
   }
@@ -205,7 +213,7 @@
       if (k % stride && k !== places.length - 1) return;
       const row = make("tr");
       row.append(make("th", short(v), { scope: "row" }));
-      for (const { line } of lines) row.append(make("td", line.x.includes(v) ? short(line.mean[line.x.indexOf(v)]) : ""));
+      for (const { line } of lines) row.append(make("td", line.x.includes(v) ? exact(axis, line.mean[line.x.indexOf(v)]) : ""));
       body.append(row);
     });
     rows.append(top, body);

@@ -26,6 +26,7 @@ from harness.execution.progress import Terminal
 from harness.experiment.checks import (
     Objection,
     absent,
+    check_plan,
     differences,
     one_rate_note,
     refusal_lines,
@@ -152,7 +153,7 @@ def answer(options: argparse.Namespace) -> Answer:
         arms,
         totals,
         notes,
-        report_checks(plan, runtime.checks),
+        check_plan(plan) if runtime.checks == "warn" else report_checks(plan, runtime.checks),
     )
 
 
@@ -231,7 +232,7 @@ def show(result: Answer, options: argparse.Namespace) -> None:
     for arm in result.arms:
         console.print(_block(arm))
     console.print()
-    for line in result.notes:
+    for line in (*result.notes, *(f"check {finding}" for finding in result.findings)):
         console.print(line)
 
 
@@ -272,11 +273,11 @@ def _block(arm: ArmRow) -> Text:
     counts, cost = Counter(run["status"] for run in arm.runs.values()), arm.expected
     runs = ", ".join(f"{count} {status}" for status, count in counts.items()) or "known later"
     if cost is None or arm.refused:
-        lines = [f"  a run takes: {'refused' if arm.refused else '?'}"]
+        lines = ["  refused"] * bool(arm.refused)
     else:
         lines = [f"  {format_seconds(cost.seconds)}, {_tokens(cost.generated_tokens)} tokens a run"]
     lines += [f"  {key}: {before} → {after}" for key, (before, after) in arm.changes.items()]
-    return Text.assemble((f"\n{arm.label}", "bold"), f"  {runs}\n", "\n".join(lines))
+    return Text.assemble((f"\n{arm.label}", "bold"), f"  {runs}", *(f"\n{line}" for line in lines))
 
 
 def total_lines(totals: Mapping[str, Any]) -> list[str]:

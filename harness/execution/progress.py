@@ -209,28 +209,31 @@ def progress_on(stream: TextIO | None = None) -> Progress:
 
 def status_table(states: Sequence[RunState], *, finished: bool = False) -> RenderableType:
     """Show runs as they are now: counts, runs (those that are `finished` if asked), why runs failed."""
-    counts = Counter(state.status for state in states)
-    headline = ", ".join(f"{count} {status}" for status, count in sorted(counts.items())) or "no runs"
-    several = len({state.experiment for state in states}) > 1
+    experiments, headlines = dict.fromkeys(state.experiment for state in states), list[str]()
+    several = len(experiments) > 1
+    for name in ["", *filter(None, experiments)] if several else [""]:
+        counts = sorted(Counter(one.status for one in states if name in ("", one.experiment)).items())
+        headlines.append(f"{name}: " * bool(name) + (", ".join(f"{n} {status}" for status, n in counts) or "no runs"))
     # Names wrap; the other columns are never cut.
-    names = [Column(head, overflow="fold") for head in ["experiment"] * several + ["name"]]
-    run, *others = (Column(head, no_wrap=True) for head in ("run", "status", "step", "reward", "left"))
-    table = Table(run, *names, *others, box=None)
+    names = [Column(head, overflow="fold") for head in ["experiment"] * several + ["arm"]]
+    run, *others = (Column(head, no_wrap=True) for head in ("run", "seed", "status", "step", "reward", "left"))
+    table = Table(run, *names, *others, box=None, pad_edge=False)
     for state in states:
         if state.status in ("waiting", "unreadable") or (state.status == "finished" and not finished):
             continue
         experiment = [Text(state.experiment)] * several
-        table.add_row(state.run_id, *experiment, Text(state.name), state.status, *_numbers(state))
+        arm, _, seed = state.name.rpartition(" seed ")
+        table.add_row(state.run_id, *experiment, Text(arm), seed, state.status, *_numbers(state))
     problems = [
         f"{state.run_id} {state.experiment} {state.name}: {state.problem}" if state.name else state.problem
         for state in states
         if state.problem
     ]
-    return Group(Text(headline), *([table] if table.row_count else []), *map(Text, problems))
+    return Group(*map(Text, headlines), *([table] if table.row_count else []), *map(Text, problems))
 
 
 def _numbers(run: RunState) -> tuple[str, str, str]:
-    reward = "" if run.reward is None else f"{run.reward:.3f}"
+    reward = "" if run.reward is None else f"{run.reward:.3f}".replace("-", "−")
     return run.where, reward, format_seconds(run.seconds_left)
 
 

@@ -3,7 +3,9 @@
 import dataclasses
 import importlib.util
 import itertools
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions, version
@@ -46,8 +48,9 @@ def report_checks(plan: Plan, mode: str) -> list[Objection]:
 
 def report(objections: list[Objection], mode: str) -> list[Objection]:
     """Print objections to standard error; with mode `refuse` raise `ConfigError` on any."""
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     for objection in objections:
-        print(f"check {objection}", file=sys.stderr)
+        print(textwrap.fill(f"check {objection}", width, break_long_words=False), file=sys.stderr)
     if objections and mode == "refuse":
         raise ConfigError(f"{len(objections)} check(s) failed and runtime.checks=refuse; first: {objections[0]}")
     return objections
