@@ -176,7 +176,7 @@ def score_table(
         frame.drop(columns=list(filter(None, (seed, *groups)))), _EVALUATION_SEEDS
     )
     scores = scores or _known_scores(frame, [arm, seed, benchmark, evaluation_seed, *groups])
-    rows = _tidy_rows(frame, arm, seed, scores, groups, benchmark, evaluation_seed)
+    rows = _tidy_rows(_without_seeds(frame, arm, seed, notes), arm, seed, scores, groups, benchmark, evaluation_seed)
     roles = [name for name in (arm, seed, benchmark, evaluation_seed, *groups, *scores) if name]
     columns = {"arm": arm, "seed": seed, "evaluation seed": evaluation_seed, "score": ", ".join(scores)}
     columns |= {"benchmark": benchmark, "judged apart by": ", ".join(groups)}
@@ -305,6 +305,18 @@ def _chart_runs(frame: pd.DataFrame, where: dict[str, object], notes: list[str])
     )
     notes += [f"run {run} ends at {step} {end:g} and is left out" for run, end in ends.items() if run not in rows]
     return pd.DataFrame(list(rows.values()))
+
+
+def _without_seeds(frame: pd.DataFrame, arm: str, seed: str | None, notes: list[str]) -> pd.DataFrame:
+    """The frame with the names of its arms, where it names runs and every name ends in its seed (``grpo-s1``)."""
+    if seed is None or arm.lower() not in ("name", "run"):
+        return frame
+    names = [_RUN_NAME.fullmatch(str(name).strip()) for name in frame[arm]]
+    seeds = frame[seed].astype(str).str.strip()
+    if not all(name is not None and name[2] == number for name, number in zip(names, seeds, strict=True)):
+        return frame
+    notes.append("the number at the end of a run's name is its seed")
+    return frame.assign(**{arm: [name[1] for name in names if name]})
 
 
 def _tidy_rows(

@@ -100,3 +100,10 @@ def test_json_is_read_as_spelled_and_rows_are_named_by_their_lines(tmp_path: Pat
     for name, row in (("b.csv", 5), ("b.jsonl", 2)):
         with pytest.raises(TableError, match=f"row {row}: score='bad' is no number"):
             tidy(tmp_path / name)
+
+
+def test_names_of_runs_that_end_in_their_seed_are_arms():
+    frame = pd.DataFrame({"Name": ["grpo-s0", "grpo-s1", "dapo-s0"], "seed": [0, 1, 0], "score": [61.0, 62.0, 66.0]})
+    assert list(score_table(frame).rows["arm"]) == ["grpo", "grpo", "dapo"]
+    frame["seed"] = [5, 6, 7]
+    assert list(score_table(frame).rows["arm"]) == list(frame["Name"])
