@@ -55,7 +55,7 @@ def run_cells(
     ``ks_of``: the k at a step, given the samples of the problem that has the most in one cell; where there is none k = n. ``equivalent``:
     the verifier's equality of pairs of answers, for votes; None: equal texts only.
     """
-    frame = table.drop_columns(["second_correct"]).to_pandas()
+    frame = table.drop_columns(["second_correct"]).to_pandas(use_threads=False)  # for thousands of small tables
     run = code_samples(frame, "response_tokens", equivalent)
     second_R = table.column("second_correct").cast(pa.int8()).fill_null(names.NO_VERDICT).to_numpy()
     sums_R = [frame[name].to_numpy(dtype=np.float64) for name in ("entropy_sum_nats", "log_prob_sum")]

@@ -37,7 +37,7 @@ class SamplingParams:
     """Settings of one sampling request: `top_p = 1` and `top_k = 0` switch those filters off; `temperature = 0` is greedy.
 
     `head` asks for the log-probabilities of so many of the likeliest tokens (`Completions.head_NK`).
-    `stop_strings` also end a response of an engine that went through `harness.rollout.wrappers.stopping_at_strings`.
+    `stop_strings` also end a response of an engine in `harness.rollout.wrappers.StopStrings`.
     `watch` is told, by engines that are ours, how far the request is; what it raises ends the request.
     """
 

@@ -8,7 +8,7 @@ token below that (27.7 nats) is never chosen.
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,22 +22,41 @@ from harness.rollout.types import Completions, RolloutEngine, SamplingParams, po
 Decode = Callable[[Sequence[Sequence[int]]], Sequence[str]]
 
 
-def stopping_at_strings(engine: RolloutEngine, tokenizer: Any) -> RolloutEngine:
-    """The engine, whose responses end at `params.stop_strings`, too: the first token with which a decoded one contains one is its last.
+class StopStrings(RolloutEngine):
+    """An engine whose responses end at `params.stop_strings`, too: the first token with which a decoded one contains one is its last.
 
     Sampling is causal, so cutting afterwards gives what stopping there would have given. vLLM stops early by itself; for
     the others the tokens beyond the end are sampled, thrown away and not counted. `tokenizer` decodes, special tokens included.
     """
-    sample, decode = engine.generate, functools.partial(tokenizer.batch_decode, skip_special_tokens=False)
 
-    def generate(prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
-        if not params.stop_strings:
-            return sample(prompts, seeds_PG, params)
-        engine.on_group = None  # it would be told of responses that are not cut yet
-        return end_at_strings(sample(prompts, seeds_PG, params), params.stop_strings, decode)
+    def __init__(self, engine: RolloutEngine, tokenizer: Any) -> None:
+        self.engine, self.shares_weights = engine, engine.shares_weights
+        self.decode = functools.partial(tokenizer.batch_decode, skip_special_tokens=False)
 
-    engine.generate = generate  # type: ignore[method-assign]
-    return engine
+    @property
+    def positions(self) -> int | None:
+        return self.engine.positions
+
+    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
+        strings = params.stop_strings
+
+        def cut(completions: Completions) -> Completions:
+            return end_at_strings(completions, strings, self.decode) if strings else completions
+
+        self.engine.on_group = self.on_group and (lambda group, responses: self.tell(group, cut(responses)))
+        return cut(self.engine.generate(prompts, seeds_PG, params))
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        self.engine.load_weights(weights)
+
+    def sleep(self) -> None:
+        self.engine.sleep()
+
+    def wake(self) -> None:
+        self.engine.wake()
+
+    def close(self) -> None:
+        self.engine.close()
 
 
 def end_at_strings(completions: Completions, strings: Sequence[str], decode: Decode) -> Completions:

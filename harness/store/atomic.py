@@ -7,6 +7,7 @@ leaves behind begins with a dot; `remove_leftovers` deletes it.
 
 import errno
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
@@ -129,15 +130,18 @@ def write_errors(path: Path) -> Iterator[None]:
     """Turn the operating system's write errors on `path` into `StoreFull` and `StoreReadOnly`."""
     try:
         yield
-    except OSError as error:
-        if error.errno in FULL:
-            raise StoreFull(f"no space left writing {path} ({error.strerror}); {_ROOM}") from error
-        if error.errno in _READ_ONLY | _NO_PLACE:
-            place = "name another place (runtime.results, out=)"
-            raise StoreReadOnly(f"cannot write {path} ({error.strerror}); {place}") from error
-        raise
     except Exception as error:
-        # A library may end in an error of its own where it closes a file whose write has failed.
-        if isinstance(error.__context__, OSError) and error.__context__.errno in FULL:
-            raise StoreFull(f"no space left writing {path} ({error.__context__.strerror}); {_ROOM}") from error
+        cause = _system_error(error)
+        if cause is not None and cause.errno in FULL:
+            raise StoreFull(f"no space left writing {path} ({cause.strerror}); {_ROOM}") from error
+        if cause is error and cause.errno in _READ_ONLY | _NO_PLACE:
+            place = "name another place (runtime.results, out=)"
+            raise StoreReadOnly(f"cannot write {path} ({cause.strerror}); {place}") from error
         raise
+
+
+def _system_error(error: Exception) -> OSError | None:
+    """The operating system's error that a library's own one came of: torch raises its own while it closes a file, safetensors quotes it."""
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    quoted = None if number is None else OSError(int(number[1]), os.strerror(int(number[1])))
+    return next((one for one in (error, error.__context__, quoted) if isinstance(one, OSError)), None)

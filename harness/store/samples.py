@@ -71,7 +71,7 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
     tables, versions = [], set()
     for path in paths:
         try:
-            with pq.ParquetFile(path, read_dictionary=text_columns) as file:
+            with pq.ParquetFile(path, read_dictionary=text_columns, pre_buffer=False) as file:
                 metadata = _read_metadata(file.metadata.schema.to_arrow_schema(), path)
                 part = file.read(columns=read_columns, use_threads=False).replace_schema_metadata()
                 tables.append(part.select(read_columns))
@@ -86,7 +86,7 @@ def read_parts(directory: Path, columns: Sequence[str] | None = None, *, coded: 
         keys = table.select(SAMPLE_KEY)
         if keys.group_by(list(SAMPLE_KEY)).aggregate([]).num_rows != table.num_rows:
             raise StoreError(f"{directory}: the same sample stands in two parts; delete one of {len(paths)} parts")
-    return table.select(names).unify_dictionaries()
+    return table.select(names)
 
 
 def _to_samples_table(table: pa.Table, path: Path) -> pa.Table:

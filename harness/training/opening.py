@@ -13,7 +13,7 @@ from harness.model.checkpoint import decodable
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import Ranks
 from harness.rollout.types import RolloutEngine
-from harness.rollout.wrappers import stopping_at_strings
+from harness.rollout.wrappers import StopStrings
 
 
 def open_policy(
@@ -51,7 +51,7 @@ def device_of(config: RunConfig) -> str:
 
 def build_engine(config: RunConfig, policy: Policy, tokenizer: Any) -> RolloutEngine:
     build = implementation(ENGINE, config.engine).build
-    return stopping_at_strings(build(config.engine, policy, config.runtime), tokenizer)
+    return StopStrings(build(config.engine, policy, config.runtime), tokenizer)
 
 
 def open_folder(config: RunConfig, folder: Path, linear_kernel: str, tokenizer: Any) -> RolloutEngine:
@@ -62,4 +62,4 @@ def open_folder(config: RunConfig, folder: Path, linear_kernel: str, tokenizer: 
         dtype, kernel = torch.float32, linear_kernel if precision == "float32" else precision
     member = implementation(ENGINE, config.engine)
     engine = member.open_folder(config.engine, folder, config.runtime, device, dtype, kernel)
-    return stopping_at_strings(engine, tokenizer)
+    return StopStrings(engine, tokenizer)

@@ -19,7 +19,7 @@ from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
 from harness.problems.problem import Benchmark, Problem
 from harness.rollout.types import Completions, SamplingParams, chat_text, prompt_tokens, stop_tokens
-from harness.rollout.wrappers import end_at_strings, stopping_at_strings
+from harness.rollout.wrappers import StopStrings, end_at_strings
 
 
 class Letters:
@@ -163,12 +163,15 @@ def test_every_engine_ends_at_the_same_place(
     name: str, folder: Path, policy: NativePolicy, prompts: list[list[int]], opener: Opener
 ) -> None:
     tokenizer = load_tokenizer(folder)
-    engine = stopping_at_strings(opener(name, folder, policy), tokenizer)
+    engine = StopStrings(opener(name, folder, policy), tokenizer)
     free = engine.generate(prompts, seeds_for(prompts, 4), SamplingParams(24))
     texts = tokenizer.batch_decode(free.token_lists())
     pairs = [text[i : i + 2] for text in texts for i in range(2, 12)]
     ends = (max(set(pairs), key=pairs.count),)
+    told: dict[int, list[list[int]]] = {}
+    engine.on_group = lambda group, responses: told.update({group: responses.token_lists()})
     made = engine.generate(prompts, seeds_for(prompts, 4), SamplingParams(24, stop_strings=ends))
+    assert [row for group in sorted(told) for row in told[group]] == made.token_lists()
     wanted = end_at_strings(free, ends, lambda rows: tokenizer.batch_decode(rows))
     assert made.token_lists() == wanted.token_lists()
     assert made.finished_R.tolist() == wanted.finished_R.tolist()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -102,12 +101,12 @@ def test_a_lock_is_for_its_owner_alone(tmp_path: Path) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_error_of_a_library_after_a_full_disk_is_a_full_disk(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cause", [OSError(28, "No space left on device"), None])
+def test_an_error_of_a_library_after_a_full_disk_is_a_full_disk(tmp_path: Path, cause: OSError | None) -> None:
     def write(_: Path) -> None:
-        try:
-            raise OSError(28, os.strerror(28))
-        finally:
-            raise RuntimeError("unexpected pos 64 vs 0")  # as torch's writer at its end
+        error = RuntimeError("unexpected pos 64 vs 0" if cause else "I/O error: No space left (os error 28)")
+        error.__context__ = cause  # as torch's writer at its end; safetensors quotes it
+        raise error
 
     with pytest.raises(StoreFull, match=r"no space left writing .*state\.pt"):
         atomic.publish_file(tmp_path / "state.pt", write)
