@@ -135,7 +135,10 @@ def graded_table(
 
 def _table(rows: SampleRows, completions: Completions, cap: int, tokenizer: Any, grader: Grader) -> pa.Table:
     samples = len(rows.index_G)
-    texts = tokenizer.batch_decode(completions.token_lists(), skip_special_tokens=True)
+    sequences = [tuple(tokens) for tokens in completions.token_lists()]
+    distinct = list(dict.fromkeys(sequences))  # samples of one problem are often equal
+    text_of = dict(zip(distinct, tokenizer.batch_decode(distinct, skip_special_tokens=True), strict=True))
+    texts = [text_of[tokens] for tokens in sequences]
     problems = [problem for problem in rows.problems for _ in range(samples)]
     golds = [problem.gold for problem in problems]
     verdicts = grader.grade(texts, golds, [p.prompt for p in problems], (~completions.finished_R).tolist()).verdicts

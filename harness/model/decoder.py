@@ -5,6 +5,7 @@ small models spend fewer operator calls. `named_tensors` gives back the ordinary
 S positions, N = B·S tokens, E hidden, H heads, K key/value heads, D head size, V vocabulary.
 """
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -255,6 +256,13 @@ class _Saved:
         self.saved_tensors = tensors
 
 
+# As autograd has them, but for the check that nobody differentiates twice, which the node makes once for all.
+_GRADIENTS = {
+    function: inspect.unwrap(function.backward)
+    for function in (KernelLinear, NormByHand, AttentionByHand, SwiGluByHand)
+}
+
+
 class LayerStack(torch.autograd.Function):
     """All layers and the final norm, [N, E] to [N, E], as one node of autograd's graph: a small model feels every node.
 
@@ -291,7 +299,7 @@ class LayerStack(torch.autograd.Function):
 
         def back(grad: torch.Tensor) -> torch.Tensor:
             function, saved, weights = ctx.calls.pop()
-            inner, *others = function.backward(saved, grad)
+            inner, *others = _GRADIENTS[function](saved, grad)
             weight_grads.update((weight, own) for weight, own in zip(weights, others, strict=True) if own is not None)
             result: torch.Tensor = inner
             return result

@@ -108,6 +108,11 @@ class Layout:
         moved: dict[str, Any] = {name: to_device(getattr(self, name), device) for name in names}
         return replace(self, **moved)
 
+    @functools.cached_property
+    def row_slots(self) -> torch.Tensor:
+        """One slot of each of the N tokens; any for padding."""
+        return functional.pad(self.token_slots, (0, len(self.ids_N) - len(self.token_slots)))
+
     def end_to_end(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the sequences end to end, without padding, for kernels that take them so.
 
@@ -328,7 +333,7 @@ class AttentionByHand(torch.autograd.Function):
         # Not the keys and values as they are repeated for the heads that share them: backward repeats them again.
         ctx.save_for_backward(grid, weights)
         ctx.attention, ctx.count = attention, count
-        return _token_rows(output.reshape(len(layout.slot_tokens), -1), layout.token_slots, count)
+        return output.reshape(len(layout.slot_tokens), -1).index_select(0, layout.row_slots)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
