@@ -8,7 +8,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 _TABLES = json.loads(Path(__file__).with_suffix(".json").read_text())
@@ -89,8 +88,9 @@ def shape_of(model: Any) -> ModelSize | None:
 
 
 def parameters_of(model: Mapping[str, Any]) -> int | None:
-    """Parameters of a stored `model` section, by its architecture or as `shape_of` knows them."""
-    shape = shape_of(SimpleNamespace(**model))
+    """Parameters of a stored `model` section, by its architecture or its name. No folder is opened: a store of others may name any."""
+    name = _TABLES["checkpoints"].get(model.get("path"))
+    shape = from_config(SHAPES[name]) if name else None
     if model["kind"] == "testbed":
         size = model["architecture"]
         key_value = size["hidden"] // size["heads"] * size["kv_heads"]
