@@ -33,7 +33,7 @@ _TRAINING = (
     "{sampling.temperature}."
 )
 _TESTBED = (
-    "The policy is a Llama-shaped transformer of {model.size}, {model.architecture.layers} layers of width {model.architecture.hidden}, "
+    "The policy is a Llama-shaped transformer of {model.architecture.layers} layers of width {model.architecture.hidden} ({model.size}), "
     "warmed up on demonstrations with errors."
 )
 _COLD_START = (
@@ -74,7 +74,7 @@ class Methods:
         runs, found = self.results.experiment.finished_runs.drop_duplicates("arm").set_index("arm")["run_id"], {}
         for arm, settings in self.results.experiment.settings.items():
             provenance = (self.store.run(runs[arm]).manifest() or {}).get("provenance")
-            found[arm] = {**flatten(settings), "model.size": size_text(settings.get("model"), provenance)}
+            found[arm] = {**flatten(settings), "model.size": size_text(provenance)}
         return found
 
     def shared_value(self, key: str) -> str:
@@ -117,10 +117,8 @@ class Methods:
         revision = _join((str(one["model.revision"])[:12] for one in settings if one.get("model.revision")), " or ")
         commit = f", revision {revision}" * bool(revision)
         started = self.fill(_COLD_START) * all(one.get("model.cold_start.steps") for one in settings)
-        size = ", ".join(
-            filter(None, [self.shared_value("model.size"), f"precision {self.shared_value('model.precision')}"])
-        )
-        return f"The policy is {path}{commit} ({size}){started}."
+        size, precision = self.shared_value("model.size"), self.shared_value("model.precision")
+        return f"The policy is {path}{commit} ({size}, precision {precision}){started}."
 
     def _grading(self) -> str:
         ends = " It must end the response." * (self.shared_value("verifier.answer_must_end") == "True")

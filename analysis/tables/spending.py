@@ -30,13 +30,10 @@ def equal_what(results: Results) -> str:
     plan, spent = results.experiment.plan, mean_spent(results.experiment)
     if not plan.comparisons or len(spent) < 2 or not (spent["steps"] > 0).any():
         return ""
-    ratios = {
-        name: spent[name].max() / spent[name].min()
-        for name in (plan.match, "steps", "tokens")
-        if spent[name].notna().all()
-    }
-    equal = [name for name in ratios if not is_unequal(spent[name].max(), spent[name].min())]
-    return f"at equal {min(equal, key=ratios.__getitem__)}" if equal else "at unequal budgets"
+    spent = spent.dropna(axis=1)
+    most, least = spent.max(), spent.min()
+    equal = [key for key in (plan.match, "steps", "tokens") if key in most and not is_unequal(most[key], least[key])]
+    return f"at equal {min(equal, key=lambda key: most[key] / least[key])}" if equal else "at unequal budgets"
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,14 @@ def take_values(
     return key_values(own, keys, verb, texts), [item for item in items if item not in own]
 
 
+def take_switch(values: dict[str, Any], key: str) -> bool:
+    """Take `key=true` or `key=false` out of the arguments. Raises `ConfigError` for another value."""
+    value = values.pop(key, False)
+    if not isinstance(value, bool):
+        raise ConfigError(f"{key}={value}; choose true or false")
+    return value
+
+
 def split(items: Sequence[str], key: str) -> tuple[list[str], list[str]]:
     """The values that `key=` gives, and the other items."""
     rest = [item for item in items if not item.startswith(f"{key}=")]

@@ -1,6 +1,7 @@
 """Check this machine: Python, packages, GPUs, Slurm, and whether the results root can be written and locked.
 
 harness doctor
+harness doctor store=true                           # the files of finished runs and checkpoints, by their hashes
 """
 
 import argparse
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from rich.markup import escape
 from rich.table import Table
 
-from harness.commands._arguments import Exit, VerbAnswer, select
+from harness.commands._arguments import Exit, VerbAnswer, select, take_switch, take_values
 from harness.configuration.error import ConfigError
 from harness.configuration.numbers import format_count
 from harness.configuration.sections import RuntimeConfig
@@ -21,7 +22,7 @@ from harness.execution.attempt import hardware
 from harness.execution.progress import Terminal
 from harness.execution.supervisor import usable_cores, worker_count
 from harness.model.system import visible_gpus
-from harness.store import ResultStore, StoreError
+from harness.store import ResultStore, StoreError, layout, seal
 from harness.store.lease import acquire
 
 _WORDS = {True: "[green]ok[/green]", False: "[red]problem[/red]", None: "optional"}
@@ -33,7 +34,11 @@ _LITTLE_SPACE_GIB = 2.0
 
 
 ARGUMENTS = {
-    "overrides": {"nargs": "*", "help": "runtime.results=DIR, runtime.device=cuda, ..."},
+    "overrides": {
+        "nargs": "*",
+        "help": "runtime.results=DIR, runtime.device=cuda, ...; "
+        "store=true reads every file of finished runs and checkpoints and compares its hash",
+    }
 }
 
 
@@ -48,7 +53,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Answer(VerbAnswer):
-    """What was looked at: `checks` of this machine."""
+    """What was looked at: `checks` of this machine, or of the store."""
 
     checks: list[Check] = field(default_factory=list)
 
@@ -58,10 +63,13 @@ class Answer(VerbAnswer):
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    if any(item.startswith("experiment=") for item in options.overrides):
+    values, overrides = take_values(options.overrides, ("store",), "doctor")
+    if any(item.startswith("experiment=") for item in overrides):
         raise ConfigError("doctor looks at the whole store: leave experiment= out")
-    selection = select(options.overrides)
-    return Answer(list(examine(selection.store, selection.runtime)))
+    reads_store = take_switch(values, "store")
+    selection = select(overrides)
+    checks = _contents(selection.store) if reads_store else examine(selection.store, selection.runtime)
+    return Answer(list(checks))
 
 
 def show(result: Answer, options: argparse.Namespace) -> None:
@@ -107,3 +115,20 @@ def _store_checks(store: ResultStore) -> Iterator[Check]:
     )
     for problem in problems:
         yield Check("store", problem, False)
+
+
+def _contents(store: ResultStore) -> Iterator[Check]:
+    """A line for every run and checkpoint that is not what was written, and one that says how much was compared. Raises `StoreError`."""
+    if not store.root.is_dir():
+        raise StoreError(f"there is no folder {store.root.absolute()}; set runtime.results")
+    count, ids = 0, store.run_ids()
+    for run in map(store.run, ids):
+        manifest = run.manifest() or {}
+        count += layout.FILES in manifest
+        faults = [run.fault()]
+        faults += [seal.folder_fault(path) for _, path in run.checkpoints()]
+        for fault in filter(None, faults):
+            yield Check(f"run {run.run_id}", fault, False)
+    for problem in store.problems():
+        yield Check("store", problem, False)
+    yield Check("store", f"{count} of {len(ids)} runs list their files, which were compared by their hashes", True)

@@ -13,7 +13,7 @@ import secrets
 import signal
 from contextlib import suppress
 
-from harness.commands._arguments import select, take_values
+from harness.commands._arguments import select, take_switch, take_values
 from harness.configuration.error import ConfigError
 
 _PORT, _MOST_PORT = 8000, 65535
@@ -23,13 +23,11 @@ ARGUMENTS = {"overrides": {"nargs": "*", "help": "[experiment=NAME] [port=8000] 
 
 def run(options: argparse.Namespace) -> int:
     values, rest = take_values(options.overrides, ("port", "token"), "view")
-    has_token, port, selection = values.get("token", False), values.get("port", _PORT), select(rest)
+    has_token, port, selection = take_switch(values, "token"), values.get("port", _PORT), select(rest)
     if len(selection.experiments) > 1:
         raise ConfigError("name one experiment at most: harness view experiment=NAME")
     if type(port) is not int or not 0 <= port <= _MOST_PORT:
         raise ConfigError(f"port={port} is no port: a number up to {_MOST_PORT}, or 0 for any free one")
-    if not isinstance(has_token, bool):
-        raise ConfigError(f"token={has_token}; choose true or false")
     from harness.commands._server import ADDRESS, Server
 
     try:

@@ -192,7 +192,7 @@ class RuntimeConfig(Checked, key="runtime"):
         threads: torch threads a run.
         device: cpu, cuda, or auto: training then runs on the CPU, `harness evaluate` on a GPU where there is one.
         linear_kernel: auto (onednn on AMD's processors, else torch; a run that resumes keeps its own), torch or onednn.
-        rollout_rows: responses decoded together.
+        rollout_rows: responses decoded together; the native engine takes more of them where a GiB holds their keys and values.
         micro_batch_tokens: tokens at most in one forward and backward; with model=testbed rows times the longest, padding included.
         checkpoint_every: rollout steps between resumable checkpoints.
         keep_checkpoints: newest checkpoints kept while a run trains; of a trained run the last step's alone, without the optimizer.

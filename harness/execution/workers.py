@@ -96,12 +96,11 @@ class Workers:
         """Start a worker and return its process id."""
         everything = {**os.environ, **self._environment, **environment}
         arguments = (self._entry, run_dir.resolve(), attempt_dir.resolve(), everything)
-        process = self._process(arguments)
-        self._processes[run_id] = process
+        process = self._processes[run_id] = self._start_process(arguments)
         assert process.pid is not None
         return process.pid
 
-    def _process(self, arguments: tuple[object, ...]) -> ForkServerProcess:
+    def _start_process(self, arguments: tuple[object, ...]) -> ForkServerProcess:
         deadline = time.monotonic() + _WAIT_FOR_OLD_SERVER_SECONDS
         while True:
             process = self._context.Process(target=_work, args=arguments)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.configuration.schema import RunConfig
-from harness.model.shapes import ModelSize, parameters_of, shape_of
+from harness.model.shapes import ModelSize, shape_of
 
 _GIB = 2**30
 
@@ -40,7 +40,7 @@ def billions(count: float) -> str:
     return f"{count / 1e9:.2f}B" if count >= 1e9 else f"{count / 1e6:.{0 if count >= 1e7 else 2}f}M"
 
 
-def size_text(model: Mapping[str, Any] | None, provenance: Mapping[str, Any] | None) -> str:
-    """``0.15M parameters`` of a stored `model` section, as its run counted them, else by its shape; empty where neither tells."""
-    count = ((provenance or {}).get("numerics") or {}).get("parameters") or (parameters_of(model) if model else None)
-    return f"{billions(count)} parameters" if count else ""
+def size_text(provenance: Mapping[str, Any] | None) -> str:
+    """``0.15M parameters``, as a run counted them before training."""
+    count = ((provenance or {}).get("numerics") or {}).get("parameters")
+    return f"{billions(count)} parameters" if count else "parameters not counted"

@@ -177,11 +177,10 @@ class Decoder(nn.Module):
 
     def hidden_of(self, layout: Layout) -> torch.Tensor:
         """Return final-norm hidden states [N, E] of the tokens of a layout: the update's forward, which computes no padding."""
-        shape = self.shape
-        tables = self.rope(layout.length)
+        shape, tables = self.shape, self.rope(layout.length)
         attend = SharedAttention(layout, *tables, shape.heads, shape.kv_heads, wide=shape.hidden >= _WIDE)
-        small = self.embed.device.type == "cpu" and self.embed.dtype == torch.float32
-        operators = BY_HAND if small and torch.is_grad_enabled() else TORCH
+        small = torch.is_grad_enabled() and self.embed.device.type == "cpu" and self.embed.dtype == torch.float32
+        operators = BY_HAND if small else TORCH
         x = functional.embedding(layout.ids_N, self.embed)
         if operators is BY_HAND and attend.is_short and not attend.wide and shape.model_type != "qwen3":
             output: torch.Tensor = LayerStack.apply(x, self, attend, *self.layers.parameters(), self.norm)  # type: ignore[no-untyped-call]
@@ -250,17 +249,14 @@ class _Saved:
     """What a function keeps for its backward, in place of autograd's context."""
 
     needs_input_grad = (True,)
-    saved_tensors: tuple[torch.Tensor | None, ...] = ()
 
     def save_for_backward(self, *tensors: torch.Tensor | None) -> None:
         self.saved_tensors = tensors
 
 
 # As autograd has them, but for the check that nobody differentiates twice, which the node makes once for all.
-_GRADIENTS = {
-    function: inspect.unwrap(function.backward)
-    for function in (KernelLinear, NormByHand, AttentionByHand, SwiGluByHand)
-}
+_FUNCTIONS = (KernelLinear, NormByHand, AttentionByHand, SwiGluByHand)
+_GRADIENTS = {function: inspect.unwrap(function.backward) for function in _FUNCTIONS}
 
 
 class LayerStack(torch.autograd.Function):

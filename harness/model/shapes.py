@@ -14,7 +14,6 @@ _TABLES = json.loads(Path(__file__).with_suffix(".json").read_text())
 SHAPES: dict[str, dict[str, Any]] = _TABLES["shapes"]
 # Logits that `harness.model.scoring` computes at once. On a GPU 256 MiB of bfloat16: products of a few dozen rows would wait for memory.
 SCORES_CHUNK = {"cpu": 2**23, "cuda": 2**27}
-TESTBED_VOCABULARY = 22  # symbols of `harness.testbed.demonstrator`, a room above
 _QWEN3_HEAD = 128  # transformers' Qwen3Config, where head_dim is left out
 
 
@@ -85,18 +84,6 @@ def shape_of(model: Any) -> ModelSize | None:
         return from_config(json.loads(folder.read_text()))
     name = _TABLES["checkpoints"].get(model.path)
     return from_config(SHAPES[name]) if name else None
-
-
-def parameters_of(model: Mapping[str, Any]) -> int | None:
-    """Parameters of a stored `model` section, by its architecture or its name. No folder is opened: a store of others may name any."""
-    name = _TABLES["checkpoints"].get(model.get("path"))
-    shape = from_config(SHAPES[name]) if name else None
-    if model["kind"] == "testbed":
-        size = model["architecture"]
-        key_value = size["hidden"] // size["heads"] * size["kv_heads"]
-        shape = ModelSize(size["hidden"], size["intermediate"], size["layers"], size["hidden"], key_value,
-                          TESTBED_VOCABULARY, tied=False, positions=size["max_positions"])  # fmt: skip
-    return None if shape is None else shape.parameters
 
 
 def positions_of(model: Any) -> int | None:

@@ -185,7 +185,7 @@ def verbs(runs: list[str]) -> dict[str, list[list[str]]]:
         ],
         "compare": [[runs[0], runs[-1]], [f"clip_lr_grid/{_arm(0)}", f"clip_lr_grid/{_arm(2)}"]],
         "report": [[EXPERIMENT, "only=page"], [EXPERIMENT, "only=tables"], [EXPERIMENT, "only=methods"]],
-        "doctor": [[]],
+        "doctor": [[], ["store=true"]],
         "pack": [[EXPERIMENT, "out=p.tar.xz"]],
         "merge": [
             ["whole.tar.xz", "runtime.results=merged"],

@@ -31,10 +31,16 @@ def arms(store):
 def test_every_verb_names_it_and_none_counts_it(store, arms, said, tmp_path):
     here = f"runtime.results={store.root}"
     assert "incomplete" not in said("report", EXPERIMENT, "only=table", here)
+    assert "4 of 4 runs list their files" in said("doctor", "store=true", here)
     lost = arms[-1].run_id
     (run_dir(store.root, lost) / PART).unlink()
     told = said("report", EXPERIMENT, "only=table", here)
     assert f"{PART} is missing" in told
+    changed = store.run(arms[0].run_id)
+    (changed.checkpoints()[-1][1] / "state").write_text("y" * 1000)
+    looked = " ".join(said("doctor", "store=true", here, code=1).split())
+    assert f"{PART} is missing" in looked
+    assert "state has other content" in looked
     pack = tmp_path / "pack.tar.xz"
     told = said("pack", EXPERIMENT, f"out={pack}", here, code=1)
     assert "3 runs of 4" in told

@@ -22,7 +22,6 @@ from harness.rollout.wrappers import ResponseBuffers
 MIN_ROWS = 8
 _COMPACT_BELOW = 0.9  # rows fewer by this factor are worth moving the last ones forward
 _KEPT_BYTES = 2**28  # of key/value cache between requests
-_ROOM_BYTES = 2**30
 _FEW_PRODUCTS = 400  # below so many multiplications torch's batched product is a plain loop
 
 
@@ -58,8 +57,8 @@ class NativeEngine(RolloutEngine):
 
 
 def rows_with_room(shape: Shape) -> int:
-    """Rows whose keys and values at full length fit what any machine has: a small model is faster with more rows than are asked for."""
-    return _ROOM_BYTES // (8 * shape.layers * shape.kv_heads * shape.head_size * shape.max_positions)
+    """Rows whose keys and values at full length, in float32, fit a GiB: a small model is faster with more rows than are asked for."""
+    return 2**30 // (8 * shape.layers * shape.kv_heads * shape.head_size * shape.max_positions)
 
 
 class _Memory:
