@@ -63,6 +63,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Three workers for a room or more; none for single files, where their start takes longer than it saves."""
+    return 0 if all(Path(one.partition("::")[0]).is_file() for one in config.args) else 3
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What is loaded by the end of it stays: no pass of the collector of garbage goes over it, then or later."""
@@ -178,3 +183,9 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 def tiny_model() -> testbed.Config:
     """The testbed model's configuration with a warm-up of a second."""
     return copy.deepcopy(small_config().model)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ResultStore:
+    monkeypatch.setenv("COLUMNS", "200")
+    return ResultStore(tmp_path / "results")

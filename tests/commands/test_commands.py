@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from commands_support import EXPERIMENT, GRID, finish, overrides, plan
+from planned_runs import EXPERIMENT, GRID, finish, overrides, plan
 
 from harness.cli import main
 from harness.commands import doctor

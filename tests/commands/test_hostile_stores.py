@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 import yaml
-from commands_support import finish, plan
+from planned_runs import finish, plan
 from small_runs import FEW
 from verbs import ROOT
 

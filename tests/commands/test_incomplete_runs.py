@@ -5,7 +5,7 @@ from __future__ import annotations
 import tarfile
 
 import pytest
-from commands_support import EXPERIMENT, finish, plan
+from planned_runs import EXPERIMENT, finish, plan
 
 from harness.commands._answer import answered_runs
 from harness.configuration.sections import RuntimeConfig

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands_support import EXPERIMENT, GRID, finish, overrides, plan
+from planned_runs import EXPERIMENT, GRID, finish, overrides, plan
 
 from harness.cli import main
 from harness.commands._arguments import FAMILY, Exit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from commands_support import finish, overrides, plan
+from planned_runs import finish, overrides, plan
 
 from harness.commands._answer import answered_runs, dropped_runs_line
 from harness.execution.supervisor import Summary

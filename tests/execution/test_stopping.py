@@ -22,11 +22,6 @@ from harness.store import ResultStore, RunDir, layout
 RUNS, STEPS, SECONDS = 4, 30, 0.02
 
 
-@pytest.fixture
-def store(tmp_path):
-    return ResultStore(tmp_path / "results")
-
-
 def some_steps_done(store: ResultStore, least: int = 1) -> bool:
     rows = [store.run(one.run_id).last_step() for one in sweep(RUNS, STEPS, SECONDS)]
     return any(row is not None and row["step"] >= least for row in rows)

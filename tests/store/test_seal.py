@@ -15,11 +15,6 @@ PART = "samples/b/step-{:06d}/part-000.parquet"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> ResultStore:
-    return ResultStore(tmp_path / "results")
-
-
-@pytest.fixture
 def run(store: ResultStore) -> RunDir:
     """A run that finished after two evaluations."""
     run = store.run(RUN_ID)

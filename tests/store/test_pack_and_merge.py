@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from commands_support import EXPERIMENT, finish, plan
+from planned_runs import EXPERIMENT, finish, plan
 from stored_runs import about, created
 from tables import table
 from verbs import Said
