@@ -45,7 +45,7 @@ LONG_FILES = (
     "execution/test_launchers.py",
     "commands/test_hostile_stores.py",
     "end_to_end/test_own_question.py",
-    "commands/test_crash_safety_end_to_end.py",
+    "store/test_crash_safety_end_to_end.py",
     "end_to_end/test_tutorial.py",
     "end_to_end/test_notebook.py",
     "packaging/test_launch.py",
