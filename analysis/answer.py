@@ -85,7 +85,7 @@ class Answer:
             "interval": interval_name([line.estimate for line in self.lines]),
             "verdict": "verdict",
         }
-        heads |= {"touched": "touched"} if any(line.touched for line in self.lines) else {}
+        heads |= {"affected": "affected"} if any(line.affected for line in self.lines) else {}
         rows = [{"arm": line.name, **{key: getattr(line, key) for key in heads}} for line in self.lines]
         return Table("answer", "Answer", [Column("arm", self.head), *(Column(*head) for head in heads.items())], rows)
 
@@ -119,7 +119,7 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
     caveats = _caveats(known_lines, plan, unequal)
     if is_provisional and known_lines:
         correction = "intervals allow for every declared look."
-        no_correction = "intervals are not corrected for looking before the end, so words may change."
+        no_correction = "intervals are not corrected for looking before the end, so verdicts may change."
         caveats = [f"{capital(results.experiment.provisional)}: {correction if plan.looks else no_correction}"]
     # Where nothing has finished the headline says so.
     table_lines = lines if any(line.verdict != _WAITS for line in lines) else []
@@ -246,7 +246,7 @@ def _total(results: Results) -> Line | None:
 
 
 def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[Line]) -> list[str]:
-    """The intervals of what the headline names, what holds together, the margin, and what else these intervals depend on."""
+    """The intervals of what the headline names, which are simultaneous, the margin, and what else these intervals depend on."""
     if not lines:
         return []
     margin = results.shown_margin
@@ -256,7 +256,7 @@ def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[L
     families = sorted({line.estimate.family for line in lines})
     if families[-1] > 1:
         counts = " and those of the ".join(map(count_word, families))
-        sentences.append(f"The intervals of the {counts} comparisons hold together at 95 %.")
+        sentences.append(f"The intervals of the {counts} comparisons are simultaneous at 95 %.")
     if margin is not None and not any("the margin" in note for note in declared_notes(results.experiment)):
         amount = format_amount(margin, results.metric.unit)
         sentences.append(f"A difference within {amount} was declared not to matter.")
@@ -308,7 +308,7 @@ def _foot(results: Results, total: Line | None) -> str:
     text += f"; before training {cell_text(mean_before, column)}{unit}." if mean_before is not None else "."
     if total is None or not total.interval:
         return text
-    return f"{text} {capital(total.name)}: {total.interval}, of the differences to the base, which hold together."
+    return f"{text} {capital(total.name)}: {total.interval}, simultaneous with the other differences to the base."
 
 
 def describe(delta: Estimate, metric: Metric) -> str:

@@ -43,7 +43,7 @@ def notes_of(comparison: Comparison) -> list[str]:
     """Say what the intervals are, and what was left out."""
     sides, estimates = len(comparison.differences), next(iter(comparison.differences.values()))
     whole = [metric(name).title for name, one in estimates.items() if one.method.startswith("Tango")]
-    family = f"; those of the {sides} compared sides hold together" if sides > 1 else ""
+    family = f"; those of the {sides} compared sides are simultaneous" if sides > 1 else ""
     unit = "Student's t over the differences of problems, each the mean of its samples (arXiv:2411.00640)"
     unit += f", Tango's score interval where a problem is right or wrong as a whole ({', '.join(whole)})" * bool(whole)
     margin = next(iter(estimates.values())).margin

@@ -31,7 +31,7 @@ class Effect:
         estimate: in the stored unit of ``metric``.
         group: what it is judged apart by (a model, a size); empty where nothing is.
         arm, reference: names; of an effect of several arms, its name and nothing.
-        comparison: in words. engaged: what the difference touched.
+        comparison: in words. engaged: what the difference affected.
     """
 
     kind: str
@@ -97,7 +97,7 @@ def all_effects(results: Results) -> list[Effect]:
 
 
 def benchmark_differences(results: Results) -> dict[str, dict[str, Estimate]]:
-    """Benchmark → arm → its difference to its reference, on the other benchmarks and over all; they hold together as one family.
+    """Benchmark → arm → its difference to its reference, on the other benchmarks and over all; they are one family.
 
     None where only one benchmark has scores, and in a sequential design, where the declared benchmark decides how many seeds ran.
     """

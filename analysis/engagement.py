@@ -1,4 +1,4 @@
-"""How much of the training data the difference between two arms touched."""
+"""How much of the training data the difference between two arms affected."""
 
 import math
 from dataclasses import dataclass, fields

@@ -123,7 +123,7 @@ class Frames:
 
     @cached_property
     def engagements(self) -> dict[str, Engagement]:
-        """Each arm by name to what its difference to its reference touched: its measures' means over steps and seeds of finished runs."""
+        """Each arm by name to what its difference to its reference affected: its measures' means over steps and seeds of finished runs."""
         arms, steps = self.plan.arms, dict[str, list[pd.DataFrame]]()
         keys = zip(self.finished_runs["run_id"], self.finished_runs["arm"], strict=True)
         for key in keys if any(arm.engagement for arm in arms) else ():

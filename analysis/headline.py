@@ -164,7 +164,7 @@ def _untested_text(rows: Sequence[Line], count: int, wording: Wording) -> str:
     if len(rows) == 1:
         name = short_name(rows[0].name)
         return _fitting(
-            f"{name} was not tested: it touched {rows[0].untested}", f"{name} was not tested: it hardly acted"
+            f"{name} was not tested: it affected {rows[0].untested}", f"{name} was not tested: it hardly acted"
         )
     if listed := _joined([f"{short_name(row.name)} ({row.untested})" for row in rows]):
         return f"not tested, since they hardly acted: {listed}"

@@ -1,4 +1,4 @@
-"""The scores of a table as they are compared: levels, differences with intervals that hold together, and what arms lack.
+"""The scores of a table as they are compared: levels, differences with simultaneous intervals, and what arms lack.
 
 The estimand is the experiment's own: seeds are the replicates, benchmarks are fixed. All comparisons in the mean over benchmarks are one
 family; all comparisons on single benchmarks are another. What is compared counts, whether it can be tested or not.
@@ -125,12 +125,12 @@ class JudgedScores:
 
     @cached_property
     def primary(self) -> list[Effect]:
-        """Every comparison in the primary score; they hold together."""
+        """Every comparison in the primary score; their intervals are simultaneous."""
         return self._judge(self.differences)
 
     @cached_property
     def by_benchmark(self) -> list[Effect]:
-        """Every comparison on every benchmark of its group, also where an arm lacks it; none with one benchmark. They hold together."""
+        """Every comparison on every benchmark of its group, also where an arm lacks it; none with one benchmark. They are simultaneous."""
         known = {group: {name for arm in arms for name in self.scores[group, arm]} for group, arms in self.arms.items()}
         names = self.table.benchmarks if len(self.table.benchmarks) > 1 else []
         sides = {key: frame.reindex(columns=names) for key, frame in self.scores.items()}

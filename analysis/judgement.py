@@ -116,7 +116,7 @@ class Judgement(JudgedScores):
             alone = sum(judge_one(difference).resolved for difference in self.differences.values())
             together = sum(effect.estimate.resolved for effect in self.primary)
             sentences.append(
-                f"All {size} hold together at 95 % (Šidák): {together} exclude zero, and {alone} would alone, where "
+                f"All {size} are simultaneous at 95 % (Šidák): {together} exclude zero, and {alone} would alone, where "
                 f"{0.05 * size:.1f} do by chance."
             )
         if flat := [line.name for line in lines if line.estimate.seeds > 1 and math.isnan(line.estimate.low)]:

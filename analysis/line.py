@@ -1,4 +1,4 @@
-"""One comparison as answers say it: its name, its difference as text, and what its arms differ in touched."""
+"""One comparison as answers say it: its name, its difference as text, and what its arms differ in affected."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from harness.statistics.intervals import Estimate
 
 @dataclass(frozen=True)
 class Line:
-    """A row of an answer: its name in a sentence, its estimate in the stored unit of the metric, and what it touched.
+    """A row of an answer: its name in a sentence, its estimate in the stored unit of the metric, and what it affected.
 
     ``arm``: its name where it is one arm against its reference; ``so_far``: runs go on, and nothing corrects for looking before they end.
     """
@@ -57,12 +57,12 @@ class Line:
 
     @property
     def untested(self) -> str:
-        """What a mechanism touched that hardly acted, where nothing is resolved; else empty."""
+        """What a mechanism affected that hardly acted, where nothing is resolved; else empty."""
         return self.engagement.text(resolved=True) if isinstance(self.estimate, Untested) else ""
 
     @property
-    def touched(self) -> str:
-        """What of the data the difference touched; empty where nothing is known."""
+    def affected(self) -> str:
+        """What of the data the difference affected; empty where nothing is known."""
         return self.engagement.text(self.estimate.resolved)
 
     @property

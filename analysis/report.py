@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from analysis.answer import answer_markdown
 from analysis.declared import INTERACTIONS, MAIN, SHAPLEY
 from analysis.effects import all_effects, effects_frame
-from analysis.figures.curves import FIGURES, accuracy_figure, k_figure, metric_figure, training_figure
+from analysis.figures import curves
 from analysis.figures.drawing import FORMATS, WRITTEN_FORMATS, figure_style, save
 from analysis.figures.effects import design_figure, differences_figure, grid_figure
 from analysis.frames import SCORES, load_experiment, long
@@ -135,9 +135,10 @@ def figure_makers(
         yield f"differences{suffix}", partial(differences_figure, view)
         for kind in view.attributions:
             yield f"{kind}{suffix}", partial(design_figure, view, kind)
-        yield f"metric{suffix}", partial(metric_figure, view)
+        yield f"metric{suffix}", partial(curves.metric_figure, view)
+        yield f"difference-curves{suffix}", partial(curves.difference_curves_figure, view)
         yield f"grid{suffix}", partial(grid_figure, view)
-    yield "accuracy", partial(accuracy_figure, experiment)
-    yield "k-curves", partial(k_figure, results)
-    for name in FIGURES:
-        yield f"training/{name}", partial(training_figure, experiment, name)
+    yield "accuracy", partial(curves.accuracy_figure, experiment)
+    yield "k-curves", partial(curves.k_figure, results)
+    for name in curves.FIGURES:
+        yield f"training/{name}", partial(curves.training_figure, experiment, name)

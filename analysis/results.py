@@ -82,7 +82,7 @@ class Results(Values):
     def differences(
         self, pairs: Mapping[str, tuple[PlannedArm, PlannedArm]], columns: int | None = None
     ) -> dict[str, Estimate]:
-        """Arm minus reference of the comparisons of one column, with intervals that hold together over ``columns`` (one a metric).
+        """Arm minus reference of the comparisons of one column, with simultaneous intervals over ``columns`` (one a metric).
 
         All of them count, whatever has run: the family is known before anything runs.
         """

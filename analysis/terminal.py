@@ -21,7 +21,7 @@ from analysis.line import Line, axis_ticks, interval_limits
 from analysis.results import Results
 from analysis.tables.table import drawn_text, to_terminal
 
-_WITH_INTERVAL, _WITH_TOUCHED = 76, 110  # columns of a terminal that have room for one more column
+_WITH_INTERVAL, _WITH_AFFECTED = 76, 110  # columns of a terminal that have room for one more column
 _LEAST = 40
 _MISSING = 3  # runs that are named
 _FOREST, _NAME, _ROWS = 56, 22, 30  # cells of its axis and of a name; rows beyond which it is the page's
@@ -60,7 +60,7 @@ def _draw_table(answer: Answer, width: int) -> str:
     full_table, all_known = answer.table, all(line.known for line in answer.lines)
     heads = {column.key: column.header for column in full_table.columns}
     heads["verdict"] = heads.pop("verdict")
-    for key, least_width in (("interval", _WITH_INTERVAL), ("touched", _WITH_TOUCHED)):
+    for key, least_width in (("interval", _WITH_INTERVAL), ("affected", _WITH_AFFECTED)):
         heads = {name: head for name, head in heads.items() if name != key or width >= least_width}
     table = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for key, head in heads.items():

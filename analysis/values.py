@@ -57,7 +57,7 @@ class Values:
 
     @property
     def columns(self) -> int:
-        """Columns of differences that hold together: the experiment's metrics. One that it does not declare stands alone."""
+        """Columns of differences whose intervals are simultaneous: the experiment's metrics. One that it does not declare stands alone."""
         metrics = self.experiment.plan.metrics
         return len(metrics) if self.metric in metrics else 1
 

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
+from analysis.colours import VERDICTS
 from analysis.figures import drawing
 from analysis.figures.drawing import Panel
 from analysis.frames import Frames
@@ -81,27 +85,37 @@ def k_figure(results: Results) -> Figure | None:
     return figure
 
 
-PERCENT = 100.0
-FIGURES: dict[str, tuple[Panel, ...]] = {
-    "reward": (Panel("reward_mean", "mean reward"),),
-    "accuracy": (Panel("accuracy_mean", "training accuracy, %", scale=PERCENT),),
-    "entropy": (Panel("entropy_nats", "entropy, nats per token", zero=True),),
-    "length": (
-        Panel("response_tokens_mean_right", "tokens, right"),
-        Panel("response_tokens_mean_wrong", "tokens, wrong"),  # of truncated ones it is the cap
-    ),
-    "dead-groups": (
-        Panel("all_right_groups", "all-right groups, %", per="groups", scale=PERCENT, zero=True),
-        Panel("all_wrong_groups", "all-wrong groups, %", per="groups", scale=PERCENT, zero=True),
-    ),
-    "truncation": (Panel("truncated_fraction", "truncated responses, %", scale=PERCENT, zero=True),),
-    "clip-fraction": (
-        Panel("clip_fraction_low", "clipped low, % of tokens", scale=PERCENT, zero=True),
-        Panel("clip_fraction_high", "clipped high, % of tokens", scale=PERCENT, zero=True),
-    ),
-    "up-clipped-probability": (Panel("up_clipped_old_probability_mean", "old prob. of up-clipped tokens", zero=True),),
-    "gradient-norm": (Panel("gradient_norm", "gradient norm, before clipping", zero=True),),
-}
+def difference_curves_figure(results: Results) -> Figure | None:
+    """Draw each comparison over the steps in a panel of its own: the difference paired by seed, its pointwise band, zero and margin.
+
+    None where no two arms share seeds that were evaluated twice, and of designs whose effects are of several arms.
+    """
+    experiment, margin = results.experiment, results.shown_margin or 0.0
+    arms = [arm for arm, _ in experiment.plan.comparisons if is_evaluated(results.metric) and not results.attributions]
+    series = {arm.label: drawing.difference_series(results, arm, "step") for arm in arms}
+    series = {label: one for label, one in series.items() if len(one) > 1}
+    if not series:
+        return None
+    columns = min(len(series), 3)
+    figure, axes = drawing.new_panels(len(series), columns, 0.8, sharex=True, sharey=True)
+    for axes_, (label, one) in zip(axes.flat, series.items(), strict=False):
+        axes_.axhspan(-margin, margin, color=VERDICTS["equivalent"].colour, alpha=0.12, linewidth=0)
+        axes_.axhline(0.0, color="#000000", linewidth=0.7)
+        drawing.draw_series(axes_, one, drawing.appearances([label])[label])
+        axes_.set_title(label, loc="left")
+    axes[-1][0].set_xlabel(drawing.AXES["step"])
+    axes[0][0].set_ylabel(f"difference, {results.metric.unit}".rstrip(", "))
+    text = f"95 % t interval of the paired difference over {experiment.plan.replicate_name}, pointwise; thin: one seed"
+    drawing.legend_below(figure, [Patch(color="#000000", alpha=drawing.BAND_ALPHA, linewidth=0)], [text])
+    return figure
+
+
+def _panels() -> dict[str, tuple[Panel, ...]]:
+    text = Path(__file__).with_name("training.yaml").read_text(encoding="utf-8")
+    return {name: tuple(Panel(**panel) for panel in panels) for name, panels in yaml.safe_load(text).items()}
+
+
+FIGURES = _panels()
 
 
 def training_figure(experiment: Frames, name: str) -> Figure | None:

@@ -165,9 +165,9 @@ def answer_html(answer: Answer, arms: Sequence[str] = ()) -> Markup:
     rows = [_forest_row(*each, limits) for each in zip(lines, estimates, strict=True)]
     ticks, zero = _ticks(limits, estimates), _place(0, limits)
     places = {"rows": rows, "ticks": ticks, "zero": zero, "width": _WIDTH, "most": _TALL, "arms": arms}
-    touched, interval = any(line.touched for line in lines), interval_name(estimates)
+    affected, interval = any(line.affected for line in lines), interval_name(estimates)
     spent = "" if answer.spent is None else table_html(answer.spent, fold_notes=True)
-    return render("answer.html", answer=answer, touched=touched, interval=interval, spent=spent, **places)
+    return render("answer.html", answer=answer, affected=affected, interval=interval, spent=spent, **places)
 
 
 def _place(value: float, limits: tuple[float, float]) -> float:

@@ -14,7 +14,7 @@ from harness.statistics.intervals import Estimate
 
 Rows = list[Mapping[str, Cell]]
 ARM = Column("arm", "arm")
-_LEGEND = "Engaged: the share of the training data that the difference touched, mean over steps and seeds (docs/objective/engagement.md)."
+_LEGEND = "Engaged: the share of the training data that the difference affected, mean over steps and seeds (docs/objective/engagement.md)."
 
 
 def all_tables(results: Results) -> list[Table]:
@@ -269,7 +269,7 @@ def looks_table(results: Results) -> Table | None:
         *(Column(f"look_{n}", head, metric.digits, metric.scale, signed=True, words=True) for n, head in heads.items()),
         Column("state", "decided"),
     ]
-    note = "Each look has the first seeds of both arms; the first that gives a word closes the comparison. All of them hold together."
+    note = "Each look has the first seeds of both arms; the first that gives a verdict closes the comparison. All are simultaneous."
     return words.experiment_table(results, "looks", "looks", columns, rows, [note], by_metric=True)
 
 

@@ -59,8 +59,8 @@ def _benchmark_tables(judged: JudgedScores) -> Iterable[Table]:
     for effect in judged.by_benchmark:
         deltas.setdefault((effect.group, effect.arm), {})[effect.benchmark] = effect.estimate
     note = (
-        f"All {len(judged.by_benchmark)} differences of this table hold together at 95 % (Šidák); those in {judged.subject} are a family "
-        "of their own."
+        f"All {len(judged.by_benchmark)} differences of this table are simultaneous at 95 % (Šidák); those in {judged.subject} are a "
+        "family of their own."
     )
     estimates = [effect.estimate for effect in judged.by_benchmark]
     columns = [difference_column(metric, name, f"Δ {name}", estimates) for name in names]

@@ -75,7 +75,7 @@ def difference_column(metric: Metric, key: str, name: str, estimates: Iterable[E
 
 
 def interval_name(estimates: Iterable[Estimate]) -> str:
-    """Name the interval: ``95 % simultaneous`` for intervals that hold together, ``95 % interval`` for one that stands alone."""
+    """Name the interval: ``95 % simultaneous`` for intervals that hold at once, ``95 % interval`` for one that stands alone."""
     return "95 % simultaneous" if family_size(estimates) > 1 else "95 % interval"
 
 
@@ -118,7 +118,7 @@ def undeclared_text(results: Results) -> str:
 
 
 def interval_notes(results: Results, columns: Iterable[Sequence[Estimate]], whole: str = "a column") -> list[str]:
-    """Say what intervals are taken over and which of them hold together: below every table, and in the methods."""
+    """Say what intervals are taken over and which of them are simultaneous: below every table, and in the methods."""
     plan, sizes = results.experiment.plan, sorted({family_size(column) for column in columns} - {1})
     over = "base policies, each the mean of its seeds" if plan.shares_bases else "training seeds"
     test = "paired by seed" if plan.paired else "of independent seeds (Welch)"
@@ -128,13 +128,13 @@ def interval_notes(results: Results, columns: Iterable[Sequence[Estimate]], whol
         looks = ", ".join(map(str, plan.looks))
         approximate = ", approximately, since seeds share base policies" * plan.shares_bases
         notes += [
-            f"Seeds until it is decided: looks at {looks} seeds, declared in advance. All looks and differences{of_all} hold together at "
-            f"95 % (repeated intervals, error spent in proportion to the seeds){approximate}; intervals of scores do not. A closed "
-            "difference keeps the interval and the word of its last look; one that closed early as higher or lower is too large on average."
+            f"Seeds until it is decided: looks at {looks} seeds, declared in advance. All looks and differences{of_all} are simultaneous "
+            f"at 95 % (repeated intervals, error spent in proportion to the seeds){approximate}; intervals of scores are not. A closed "
+            "difference keeps interval and verdict of its last look; one that closed early as higher or lower is too large on average."
         ]
     elif sizes:
         levels = " or ".join(f"{100 * 0.95 ** (1 / size):.2f} % for each of {size}" for size in sizes)
-        notes.append(f"Simultaneous: all of {whole}{of_all} hold together at 95 % (Šidák: {levels}), whatever has run.")
+        notes.append(f"Simultaneous: all of {whole}{of_all} hold at once at 95 % (Šidák: {levels}), whatever has run.")
     return notes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,6 +189,14 @@ def answer_stands(store: ResultStore, experiment: str) -> bool:
     if not page.exists() or not any(page.with_name("tables").glob("*")):
         return False
     return page.read_bytes().endswith(_signature(answer_key(store, experiment)))
+
+
+def headline_of(store: ResultStore, experiment: str) -> str:
+    """The first sentence of the stored answer, where it is of the runs that are finished now; else empty. Loads no analysis."""
+    path, text = layout.experiment_dir(store.root, experiment) / "tables" / "answer.md", ""
+    with contextlib.suppress(StoreError, OSError):
+        text = path.read_text(encoding="utf-8") if answer_stands(store, experiment) else ""
+    return re.split(r"(?<=\.) |\*\*", text.removeprefix("**"))[0]
 
 
 def _signature(key: str) -> bytes:

@@ -1,4 +1,4 @@
-r"""Compare evaluations of the same problems, paired by problem: differences with intervals and words, and where they differ most.
+r"""Compare evaluations of the same problems, paired by problem: differences with intervals and verdicts, and where they differ most.
 
 harness compare RUN_A RUN_B                          two runs, each at its last evaluation (RUN@STEP: at another)
 harness compare RUN@0 RUN cap=32
@@ -129,11 +129,8 @@ def _part(part: str, store: ResultStore) -> str:
     if equals:
         raise ConfigError(f"compare has no key {key!r}{nearest(key, [*_KEYS])}")
     if not may_be_run(part):
-        arm = (
-            f"; its arms are answered by harness report experiment={name}"
-            if (name := part.partition("/")[0]) in store.plans()
-            else ""
-        )
+        name = part.partition("/")[0]
+        arm = f"; its arms are answered by harness report experiment={name}" * (name in store.plans())
         raise ConfigError(f"{part}: no such file or folder, and no run of {store.root}{arm}")
     return find_run_step(store, part)
 
@@ -160,12 +157,7 @@ def _write_answer(comparison: Comparison, out: Path) -> Answer:
         f"  {row['problem_id']} (gold {row['gold'][-40:]!r}): {', '.join(f'{side} {row[side]:.0%}' for side in sides)}"
         for row in problems.head(_MOST_ROWS).to_dict("records")
     ]
-    text = "\n".join(
-        [
-            to_terminal(table).rstrip(),
-            f"where they differ most, share right (all: {out / 'problems.csv'}):",
-            *apart,
-        ]
-    )
+    head = f"where they differ most, share right (all: {out / 'problems.csv'}):"
+    text = "\n".join([to_terminal(table).rstrip(), head, *apart])
     rows = [effect.row for effect in effects]
     return Answer(comparison.reference, len(problems), rows, notes_of(comparison), text, str(out))

@@ -24,14 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from harness.commands._arguments import (
-    Counter,
-    Exit,
-    key_values,
-    listed_names,
-    stored_name,
-    take_values,
-)
+from harness.commands._arguments import Counter, Exit, key_values, listed_names, stored_name, take_values
 from harness.configuration.compose import compose_run, file_of, options
 from harness.configuration.error import ConfigError, require
 from harness.configuration.numbers import format_count

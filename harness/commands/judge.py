@@ -1,4 +1,4 @@
-"""Judge anybody's final scores: differences to a baseline with intervals that hold together, words, tables for a paper, one page.
+"""Judge anybody's final scores: differences to a baseline with simultaneous intervals, verdicts, tables for a paper, one page.
 
 harness judge scores.csv                              arm, seed, benchmark, score: CSV, TSV, JSON or JSONL
 harness judge scores.csv baseline=grpo margin=1       margin: the difference that does not matter, in the unit that is shown

@@ -43,18 +43,6 @@ _FORMS = {
     False: ("boxed_completion", "{problem} Answer:"),
 }
 _SMALL_BYTES = 1e9  # of weights, up to which the rate found with 135 million parameters is taken
-_MACHINE = {
-    "cpu": """\
-  - model.precision=mixed
-  - algorithm.prompts_per_step=16
-  - algorithm.updates_per_step=2
-  - runtime.micro_batch_tokens=512
-  - runtime.rollout_rows=128""",
-    "cuda": """\
-  - runtime=one_gpu
-  - algorithm.prompts_per_step=128 # with 4 updates, as verl's examples at an eighth of their prompts
-  - algorithm.updates_per_step=4""",
-}
 _COMMENT = "# Written by `harness new` after {} problems; every value is yours to change. See docs/your_model.md."
 
 
@@ -162,8 +150,7 @@ def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, 
     rate, reason = ("2e-5", "found by a pilot with SmolLM2 135M") if small else ("1e-6", "as verl's examples")
     stem, _, commit = path.partition("@")
     local_path = Path(stem).expanduser()
-    template = resources.files("harness.commands").joinpath("new.template").read_text(encoding="utf-8")
-    text = template.format(
+    text = _template("new").format(
         name=name,
         path=local_path.resolve() if local_path.exists() else stem,
         revision=f"\n  - model.revision={commit}" if commit else "",
@@ -175,9 +162,13 @@ def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, 
         cut=f"{_percent(cell['truncated_fraction'])} of the responses are cut off",
         rate=rate,
         why_rate=reason,
-        machine=_MACHINE[_device()],
+        machine=_template(f"new_{_device()}").rstrip(),
     )
     return as_file(text, [_COMMENT.format(cell["n_problems"])])
+
+
+def _template(name: str) -> str:
+    return resources.files("harness.commands").joinpath(f"{name}.template").read_text(encoding="utf-8")
 
 
 def _device() -> str:

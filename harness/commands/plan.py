@@ -51,10 +51,8 @@ ARGUMENTS = {
     "overrides": {"nargs": "*", "help": "Hydra overrides, as for `harness run`"},
 }
 _PIPE = 200  # columns without a terminal
-_LAUNCHER = (
-    "hydra/launcher=",
-    "hydra.launcher.",
-)  # who trains the runs changes no plan, but where this machine lacks what others have
+# Who trains the runs changes no plan, but where this machine lacks what others have.
+_LAUNCHER = ("hydra/launcher=", "hydra.launcher.")
 # What is told of the arms where it is one thing for all of them.
 _COMMON = (
     "model.kind", "model.path", "task.kind", "task.path", "training.steps", "training.generated_tokens",
@@ -158,9 +156,6 @@ def answer(options: argparse.Namespace) -> Answer:
 
 
 def _arm_row(plan: Plan, arm: PlannedArm, statuses: dict[str, str], history: History) -> ArmRow:
-    config = arm.config
-    seeds = list(arm.runs or arm.seeds)
-    cost = history.expect(config, arm.arm_id) if arm.runs else None
     return ArmRow(
         arm.name,
         arm.label,
@@ -168,10 +163,10 @@ def _arm_row(plan: Plan, arm: PlannedArm, statuses: dict[str, str], history: His
         arm.parent,
         dict(arm.changes),
         {seed: {"run_id": run_id, "status": statuses[run_id]} for seed, run_id in arm.runs.items()},
-        seeds,
-        refusals(config),
-        absent(config),
-        cost,
+        list(arm.runs or arm.seeds),
+        refusals(arm.config),
+        absent(arm.config),
+        history.expect(arm.config, arm.arm_id) if arm.runs else None,
     )
 
 

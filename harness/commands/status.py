@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.commands._answer import decide
+from harness.commands._answer import decide, headline_of
 from harness.commands._arguments import HELP, Exit, Selection, VerbAnswer, find_run, flag, select
 from harness.commands._stored_run import show_run, stored_run
 from harness.configuration.error import ConfigError
@@ -29,14 +29,15 @@ ARGUMENTS = {
 class Answer(VerbAnswer):
     """Runs of a store, all of them or those of the named experiments.
 
-    `counts`: status → number of runs. `decisions`: a sequential design's comparisons after their last look. `parts`: first parts, and
-    whether their results have set what they set. `problems`: what of the store cannot be read. `run`: the run that is named, alone or with
-    another one; all other fields are empty then.
+    `counts`: status → number of runs. `answers`: experiment → first sentence of its stored answer. `decisions`: a sequential design's
+    comparisons after their last look. `parts`: first parts, and whether their results have set what they set. `problems`: what of the store
+    cannot be read. `run`: the run that is named, alone or with another one; all other fields are empty then.
     """
 
     results: str
     experiments: list[str]
     counts: dict[str, int]
+    answers: dict[str, str]
     runs: list[RunState]
     decisions: list[dict[str, str]]
     parts: list[str]
@@ -58,13 +59,14 @@ def answer(options: argparse.Namespace) -> Answer:
         raise ConfigError(f"status takes one run or two, not also {' '.join(names[2:])}")
     if names:
         run = stored_run(store, *(store.run(find_run(store, name)) for name in names))
-        return Answer(str(store.root), [], {}, [], [], [], [], run)
+        return Answer(str(store.root), [], {}, {}, [], [], [], [], run)
     has_store = store.root.is_dir()
     states = [run_state(store, run_id) for run_id in dict.fromkeys(selection.run_ids)] if has_store else []
     return Answer(
         str(store.root),
         selection.experiments,
         dict(sorted(Counter(state.status for state in states).items())),
+        {name: text for name in selection.experiments or store.plans() if (text := headline_of(store, name))},
         states,
         decisions_of(selection),
         parts_of(selection),
@@ -83,6 +85,7 @@ def show(result: Answer, options: argparse.Namespace) -> None:
     console = Terminal()
     console.print(status_table(result.runs, finished=options.runs))
     for line in (
+        *(f"{name}: {text}" for name, text in result.answers.items()),
         *result.parts,
         *("{arm} against {reference}: {state}; {text}".format(**one) for one in result.decisions),
     ):

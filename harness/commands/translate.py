@@ -3,6 +3,7 @@
 harness translate from=verl file=outputs/.hydra/config.yaml              overrides, and the list of what differs
 harness translate from=trl file=training_args.json max_steps=500         settings on the command line come last
 harness translate from=trl file=config.yaml out=mine/experiment/grpo.yaml    an experiment for `harness plan`
+harness translate from=trl file=config.yaml task=NAME evaluation=NAME    and engine, model, verifier, algorithm.reward of ours
 harness translate to=trl algorithm=dapo                                  the algorithm's part, in their names and units
 harness translate to=verl experiment=dapo_ladder arm=dapo_5_dynamic_sampling    an arm of an experiment
 
@@ -37,6 +38,8 @@ from harness.store.layout import safe_name
 
 DIALECTS = {"trl": trl, "verl": verl}
 _OPTIONS = ("devices", "for", "out")
+# What no trainer's settings say: given in our keys.
+_OURS = re.compile(r"(task|evaluation|model|engine|verifier|algorithm\.reward)[.=]")
 # What the testbed keeps for itself: its model and data, and the rates, lengths and sizes that fit them.
 _TESTBED_KEEPS = re.compile(
     r"(model|task|engine|verifier|evaluation|optimizer|sampling|training|seed)\b(?!\.(temperature|top_))|algorithm\.(prompts_per_step|"
@@ -90,8 +93,10 @@ def _configuration(items: Sequence[str]) -> RunConfig:
 
 def _read(name: str, items: Sequence[str]) -> int:
     """Print what a trainer's configuration is here, or write it as an experiment."""
-    translation, chosen = translate(name, items)
-    overrides = translation.overrides()
+    ours = {item.partition("=")[0]: item for item in items if _OURS.match(item)}
+    translation, chosen = translate(name, [item for item in items if item not in ours.values()])
+    theirs = (item for item in translation.overrides() if item.partition("=")[0] not in ours)
+    overrides = [*theirs, *ours.values()]
     try:
         config = compose_run(overrides)  # what is printed can be run
     except ConfigError as error:

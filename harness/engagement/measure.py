@@ -1,4 +1,4 @@
-"""Measures of what a difference between two arms touched: thresholds, values off the step metrics, words (docs/objective/engagement.md)."""
+"""Measures of what the difference of two arms affected: thresholds, values off the step metrics, names (docs/objective/engagement.md)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ OFF_POLICY = _share("tokens of off-policy responses", "of tokens", "off_policy_m
 MASKED = _share("responses without loss", "of responses", "masked_fraction")
 PUNISHED = _share("responses in the soft ramp", "of responses", "punished_fraction")
 TRUNCATED = _share("responses at the smaller cap", "of responses", "truncated_fraction")
-FLIPPED = _share("verdicts turned round", "of verdicts", "flipped_verdicts_fraction")
+FLIPPED = _share("verdicts reversed", "of verdicts", "flipped_verdicts_fraction")
 REFILLED = _share("dead groups replaced", "of groups", "refilled_fraction")
 REMOVED = _share("dead groups removed", "of groups", "removed_fraction")
 RETRIED = _share("groups of prompts tried again", "of groups", "retried_fraction")

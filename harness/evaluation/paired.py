@@ -148,7 +148,7 @@ def compare(
     ks: Sequence[int] | None = None,
     by_text: bool | None = None,
 ) -> Comparison:
-    """Compare every side with the first; the intervals of one metric hold together over the compared sides.
+    """Compare every side with the first; the intervals of one metric are simultaneous over the compared sides.
 
     `margin` is a fraction of 1. `ks` None: powers of two that all sides have samples for. `by_text` None: problems match by id where any is
     shared. Raises `ConfigError` where nothing matches, or a side has unequal numbers of samples a problem.

@@ -63,6 +63,7 @@ class Table:
     absent: Mapping[str, Sequence[Any]]
     nothing: Sequence[str]
     log: Mapping[str, Any]
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def active(self, values: Mapping[str, Any]) -> dict[str, Row]:
         """Return the rows that count beside these settings of theirs, in the order of the table."""

@@ -23,11 +23,6 @@ _ENTROPY = f"{ACTOR}.entropy_coeff"
 _CLIP, _LOW, _HIGH, _DUAL = (f"{ACTOR}.clip_ratio{side}" for side in ("", "_low", "_high", "_c"))
 _GDPO_KEYS, _GDPO_WEIGHTS = "algorithm.gdpo_reward_keys", "algorithm.gdpo_reward_weights"
 _OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
-_OLD_NAMES = {  # of verl's DAPO recipe and of releases before 0.8; the beginnings of keys
-    "reward_model.overlong_buffer.": f"{_OVERLONG}.",
-    "reward_model.reward_manager": "reward.reward_manager.name",
-    f"{OPTIMIZER}.warmup_style": f"{OPTIMIZER}.lr_scheduler_type",
-}
 _FILTER, _CORRECTION = "algorithm.filter_groups", "algorithm.rollout_correction"
 _NO_FLOOR = 1e-9  # a weight that none falls below: verl cuts log-ratios at -20
 # Losses that are means of responses whatever loss_agg_mode says.
@@ -193,10 +188,8 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
         raise ConfigError("devices= is for from=trl: verl counts its batches over all devices")
     parts = (_batches, _optimizer, _length, _advantage, _clip, _kl, _overlong, _correction, _model)
     values = dict(values)
-    for old in [name for name in values if name.startswith(tuple(_OLD_NAMES)) and values[name] is not None]:
-        prefix = next(filter(old.startswith, _OLD_NAMES))
-        new = old.replace(prefix, _OLD_NAMES[prefix])
-        if values.get(new) is None:
+    for old, new in dialect.load_table("verl").renamed.items():
+        if values.get(old) is not None and values.get(new) is None:
             values[new] = values.pop(old)
     return dialect.translate_config("verl", values, parts, {})
 
@@ -308,7 +301,11 @@ def _kl(source: Settings, out: Translation) -> None:
 def _overlong(source: Settings, out: Translation) -> None:
     tokens, cap = source.number(f"{_OVERLONG}.len"), source.count("data.max_response_length")
     if source.flag(f"{_OVERLONG}.enable") and source.get("reward.reward_manager.name") != "dapo":
-        out.cannot(f"{_OVERLONG}.enable", True, "only reward.reward_manager.name=dapo reads it")
+        out.cannot(
+            f"{_OVERLONG}.enable",
+            True,
+            "only reward.reward_manager.name=dapo reads it; give that too if the run had it",
+        )
     elif source.flag(f"{_OVERLONG}.enable") and tokens and cap:
         out.set("algorithm.overlong.policy", "soft")
         out.set("algorithm.overlong.buffer_fraction", tokens / cap)

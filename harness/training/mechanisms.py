@@ -1,4 +1,4 @@
-"""What the mechanisms of an algorithm touched in a step's updates (docs/objective/engagement.md)."""
+"""What the mechanisms of an algorithm affected in a step's updates (docs/objective/engagement.md)."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ MOVE_THRESHOLD = 1e-3  # an engine weight further from 1 than this has moved
 
 @dataclass
 class MechanismShares:
-    """What the updates of one step touched. `weight_changes` are summed over `responses`, those with gradient."""
+    """What the updates of one step affected. `weight_changes` are summed over `responses`, those with gradient."""
 
     masked_fraction: float = _NAN
     punished_fraction: float = _NAN

@@ -1,4 +1,4 @@
-"""A step's row of metrics: what was rolled out, what its updates did, and what each mechanism touched."""
+"""A step's row of metrics: what was rolled out, what its updates did, and what each mechanism affected."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -102,7 +102,7 @@ def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
 
 
 def engagement_row(selection: Selection, stats: UpdateStats, config: RunConfig) -> dict[str, float]:
-    """Return what each mechanism touched (docs/objective/engagement.md); 0 where it is off, NaN where there was nothing to touch."""
+    """Return what each mechanism affected (docs/objective/engagement.md); 0 where it is off, NaN where there was nothing to affect."""
     algorithm, objective, shares = config.algorithm, stats.objective, stats.shares
     kl = 0.0
     if algorithm.kl.coefficient:

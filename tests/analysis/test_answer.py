@@ -153,7 +153,7 @@ def test_what_hardly_acted_is_not_tested_and_never_counted_among_what_does_not_h
     assert idle.verdict == "not tested: 0.02 % of tokens"
     assert (
         say(up, idle)
-        == "Up is the only step shown to help: +7.0 points. Idle was not tested: it touched 0.02 % of tokens."
+        == "Up is the only step shown to help: +7.0 points. Idle was not tested: it affected 0.02 % of tokens."
     )
     assert say(same, same, idle).startswith("Both tested steps are equivalent within 3 points. Idle was not tested")
     assert "Neither of the two tested is resolved. Idle" in say(unclear, unclear, idle)

@@ -95,5 +95,5 @@ def test_the_main_table_has_the_column_beside_the_difference_in_every_form_and_t
     assert to_frame(table)["delta_verdict"].tolist()[-2:] == ["not tested", "not resolved"]
     assert [effect.row["word"] for effect in declared_effects(results)][1] == "not tested"
     assert answer_of(results).lines[1].verdict == "not tested: 0.02 % of tokens"
-    touched = [line.touched for line in answer_of(results).lines]
-    assert touched == ["14 % of responses", "0.02 % of tokens, hardly engaged", ""]
+    affected = [line.affected for line in answer_of(results).lines]
+    assert affected == ["14 % of responses", "0.02 % of tokens, hardly engaged", ""]

@@ -22,12 +22,7 @@ from matplotlib.figure import Figure
 from synthetic_store import replanned
 
 from analysis.effects import Effect
-from analysis.figures.curves import (
-    FIGURES,
-    accuracy_figure,
-    k_figure,
-    training_figure,
-)
+from analysis.figures.curves import FIGURES, accuracy_figure, difference_curves_figure, k_figure, training_figure
 from analysis.figures.drawing import (
     Panel,
     Series,
@@ -101,6 +96,11 @@ def test_a_difference_is_paired_and_ends_at_the_tables_number(results):
     assert (series.x.tolist(), len(series.seed_y)) == ([0, 10, 20], 3)
     assert series.mean[-1] == pytest.approx(100 * results.declared[arm.name].value)
     assert not len(difference_series(results, results.experiment.plan.arms[0], "step"))
+    with figure_style("paper"):
+        figure, arms = difference_curves_figure(results), results.experiment.plan.arms[1:]
+    assert [axes.get_title("left") for axes in figure.axes] == [arm.label for arm in arms]
+    (text,) = figure.legends[0].get_texts()
+    assert text.get_text().startswith("95 % t interval of the paired difference over seeds, pointwise")
 
 
 def test_k_curves_are_drawn_where_there_is_an_evaluation_before_rl(results):

@@ -46,7 +46,7 @@ def test_all_steps_together_have_one_interval_that_of_the_column_of_differences_
 
 def test_a_paragraph_names_one_family(ladder: Results) -> None:
     small = " ".join(answer_of(ladder).small)
-    assert small.count("hold together") == 1
+    assert small.count("simultaneous") == 1
     assert "all three together" not in small
 
 

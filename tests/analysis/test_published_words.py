@@ -84,6 +84,6 @@ def test_numbers_and_words_are_those_that_were_published(name: str):
                 ours, theirs = new[column].to_numpy(np.float64), old[column].to_numpy(np.float64)
                 np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9, err_msg=f"{name}, {column}")
         if "delta_verdict" in old:
-            # Scores do not tell what a mechanism touched.
+            # Scores do not tell what a mechanism affected.
             known = old["delta"].notna() & ~old["delta_verdict"].astype(str).str.startswith("not tested")
             assert new.loc[known, "delta_verdict"].tolist() == old.loc[known, "delta_verdict"].tolist()

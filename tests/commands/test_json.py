@@ -12,9 +12,12 @@ import pytest
 from planned_runs import EXPERIMENT, GRID, finish, overrides, plan
 
 from harness.cli import main
+from harness.commands._answer import answer_key, sign_answer
 from harness.commands._arguments import FAMILY, Exit
 from harness.configuration.registry import kinds, member
 from harness.experiment.planning import make_plan
+from harness.store.atomic import write_file
+from harness.store.layout import experiment_dir
 from harness.store.reader import run_state
 
 PAGE = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
@@ -104,6 +107,13 @@ def test_status_of_a_store_and_of_a_run(filled, asked, said):
     same = asked("status", one, one, here)["run"]["differences"]
     assert same == {"configuration": {}, "provenance": {}, "results": {}}
     assert "one run or two" in asked("status", one, other, one, here, code=Exit.REFUSED)["error"]
+    page = experiment_dir(filled.root, "clip_lr_grid") / "report.html"
+    write_file(page.parent / "tables" / "answer.md", b"**1e-4 helps: +4.6 points. 8e-4 hurts.**\n")
+    write_file(page, b"")
+    sign_answer(filled, "clip_lr_grid", answer_key(filled, "clip_lr_grid"))
+    assert asked("status", EXPERIMENT, here)["answers"] == {"clip_lr_grid": "1e-4 helps: +4.6 points."}
+    finish(filled, plan(filled).arms[2].spec(1))  # of which the answer does not know
+    assert not asked("status", EXPERIMENT, here)["answers"]
 
 
 def test_report(filled, asked, said):
@@ -120,8 +130,7 @@ def test_report(filled, asked, said):
     assert sorted(by_name[base]["by_seed"].values()) in ([50.0, 54.0], [60.0, 70.0])
     assert found["text"] in said("report", *here)
     assert (found["folder"], found["written"]) == (None, [])
-    tables = asked("report", *here[:2], "only=tables")
-    assert all(Path(path).is_file() for path in tables["written"])
+    assert all(Path(path).is_file() for path in asked("report", *here[:2], "only=tables")["written"])
 
 
 def test_doctor(store, asked):

@@ -65,18 +65,10 @@ def test_the_page_leads_to_tables_and_figures_of_both_metrics(folder):
     assert re.search(r"^\*\*Length of wrong answers: at equal steps Dr.GRPO", answer, flags=re.MULTILINE)
     assert re.search(r"^\*\*avg@4: at equal steps Dr.GRPO", answer, flags=re.MULTILINE)
     assert re.search(r"\| Dr\.GRPO \| [+−][\d.]+ \|", answer)
-    for name in (
-        "differences.pdf",
-        "differences-avg.pdf",
-        "metric.pdf",
-        "differences.png",
-        "differences.svg",
-    ):
+    for name in ("differences.pdf", "differences-avg.pdf", "metric.pdf", "differences.png", "differences.svg"):
         assert (out / "figures" / name).stat().st_size > 1000
     plan = next(text for command, text in said.items() if command.startswith("plan"))
-    assert (
-        "asks about: length of wrong answers (tokens, margin 0.5); avg@n (points, higher is better, margin 3)" in plan
-    )
+    assert "length of wrong answers (tokens, margin 0.5); avg@n (points, higher is better, margin 3)" in plan
 
 
 def test_another_question_and_the_multirun_find_the_same_runs(folder):

@@ -184,9 +184,10 @@ def test_a_configuration_becomes_an_experiment_that_plan_takes(said: Said, tmp_p
     )
     assert (config.algorithm.surrogate.clip_high, config.algorithm.kl.coefficient) == (0.28, 0.04)
     year = out.with_stem("2024")
-    said(*command[:-1], f"out={year}")
+    said(*command[:-1], "verifier.form=value", "evaluation=gsm8k", f"out={year}")
     declared = yaml.safe_load(year.read_text())["experiment"]
-    assert (declared["name"], declared["arms"][0]["name"]) == ("2024", "2024")
+    assert (declared["name"], declared["benchmark"], declared["arms"][0]["name"]) == ("2024", "math500", "2024")
+    assert declared["arms"][0]["overrides"][-2:] == ["verifier.form=value", "evaluation=gsm8k"]  # ours, as given
     assert f"out={out} is there; name another file, or delete it" in said(*command, code=2)
 
 

@@ -116,7 +116,7 @@ class Rollouts:
         }
 
     def shares(self) -> tuple[MechanismShares, int]:
-        """Return what the step's mechanisms touched, all its updates as one, and how many groups have gradient."""
+        """Return what the step's mechanisms affected, all its updates as one, and how many groups have gradient."""
         assert self.selection is not None
         config, groups = self.parts.config, self.selection.kept
         if not len(groups):
