@@ -82,11 +82,11 @@ class Methods:
         return _join((settings[key] for settings in self.configurations.values() if key in settings), " or ")
 
     def fill(self, text: str) -> str:
-        """The text with the settings that it names in braces; nothing where no run tells one of them."""
+        """The text with the settings that it names in braces, drawn ones with four digits; nothing where no run tells one of them."""
         values = {key: self.shared_value(key) for key in re.findall(r"\{([\w.]+)\}", text)}
         for key, value in values.items():
             text = text.replace(f"{{{key}}}", value.replace("e-0", "e-"))
-        return text if all(values.values()) else ""
+        return re.sub(r"\d+\.\d{8,}", lambda drawn: f"{float(drawn[0]):.4g}", text) * all(values.values())
 
     @cached_property
     def sentences(self) -> list[str]:

@@ -109,7 +109,7 @@ def terminal(browser: Browser, folder: Path) -> None:
     console.print(Text("$ harness report experiment=dapo_ladder"), Text.from_ansi(printed.replace("\r", "")), sep="\n")
     text = folder / "terminal.html"
     text.write_text(console.export_html(inline_styles=True), encoding="utf-8")
-    shoot(browser, text.as_uri(), "terminal", {"width": 860, "height": 800})
+    shoot(browser, text.as_uri(), "terminal", {"width": 860, "height": 850})
 
 
 def paper(browser: Browser, folder: Path) -> None:

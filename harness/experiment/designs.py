@@ -284,13 +284,14 @@ def _short_key(key: str, others: Sequence[str]) -> str:
 
 
 def _short_value(value: str) -> str:
-    """A number in the shorter of its two notations (`2e-4`, `0.28`); of a path its last part; anything else as it is."""
+    """A number in the shorter of its notations (`2e-4`, `0.28`; a drawn one: four digits); of a path its last part; else as it is."""
     try:
         number = Decimal(value).normalize()
     except InvalidOperation:
         return value.rstrip("/").rpartition("/")[2] or value
     if not number.is_finite():
         return value
+    number = Decimal(f"{number:.4g}").normalize() if len(number.as_tuple().digits) > 8 else number
     plain, scientific = format(number, "f"), f"{number:E}".lower().replace("e+", "e")
     whole = number == number.to_integral_value() and abs(number) < 100_000
     return plain if whole or len(plain) <= len(scientific) else scientific

@@ -89,7 +89,7 @@ def test_tables_show_the_path_and_keep_to_the_declared_comparisons(whole):
     assert "delta_base" not in [column.key for column in table.columns]
     notes = " ".join(table.notes)
     assert "looks at 3, 5, 8 seeds, declared in advance" in notes
-    assert "keeps the interval and the word of its last look" in notes
+    assert "keeps interval and verdict of its last look" in notes
     assert "80 % power" not in notes
     (looks,) = [found for found in all_tables(whole) if found.name == "ladder-looks"]
     text = looks.text()
