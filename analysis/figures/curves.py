@@ -17,6 +17,7 @@ from analysis.figures.drawing import Panel
 from analysis.frames import Frames
 from analysis.results import Results
 from analysis.samples import is_evaluated
+from analysis.tables.words import REFERENCE
 from harness.evaluation.metrics.names import metric
 
 
@@ -92,12 +93,10 @@ def difference_curves_figure(results: Results) -> Figure | None:
     """
     experiment, margin = results.experiment, results.shown_margin or 0.0
     arms = [arm for arm, _ in experiment.plan.comparisons if is_evaluated(results.metric) and not results.attributions]
-    series = {arm.label: drawing.difference_series(results, arm, "step") for arm in arms}
-    series = {label: one for label, one in series.items() if len(one) > 1}
+    series = {arm.label: one for arm in arms if len(one := drawing.difference_series(results, arm, "step")) > 1}
     if not series:
         return None
-    columns = min(len(series), 3)
-    figure, axes = drawing.new_panels(len(series), columns, 0.8, sharex=True, sharey=True)
+    figure, axes = drawing.new_panels(len(series), min(len(series), 3), 0.8, sharex=True, sharey=True)
     for axes_, (label, one) in zip(axes.flat, series.items(), strict=False):
         axes_.axhspan(-margin, margin, color=VERDICTS["equivalent"].colour, alpha=0.12, linewidth=0)
         axes_.axhline(0.0, color="#000000", linewidth=0.7)
@@ -105,7 +104,8 @@ def difference_curves_figure(results: Results) -> Figure | None:
         axes_.set_title(label, loc="left")
     axes[-1][0].set_xlabel(drawing.AXES["step"])
     axes[0][0].set_ylabel(f"difference, {results.metric.unit}".rstrip(", "))
-    text = f"95 % t interval of the paired difference over {experiment.plan.replicate_name}, pointwise; thin: one seed"
+    pair = f"difference to the {REFERENCE[experiment.plan.design]}, paired"
+    text = f"95 % t interval of the {pair}, over {experiment.plan.replicate_name}, pointwise; thin: one seed"
     drawing.legend_below(figure, [Patch(color="#000000", alpha=drawing.BAND_ALPHA, linewidth=0)], [text])
     return figure
 

@@ -222,8 +222,7 @@ def totals_of(arms: Sequence[ArmRow]) -> dict[str, Any]:
 def show(result: Answer, options: argparse.Namespace) -> None:
     """Print the arms and what is to know of them."""
     console = Terminal(width=shutil.get_terminal_size((_PIPE, 24)).columns, markup=False, highlight=False)
-    console.print(Text(result.title, style="bold"))
-    console.print(result.question)
+    console.print(Text.assemble((result.title, "bold"), f"\n{result.question}".rstrip()))
     for arm in result.arms:
         console.print(_block(arm))
     console.print()
@@ -252,8 +251,8 @@ def sampled_lines(plan: Plan, store: ResultStore) -> Iterator[str]:
 
 
 def metric_lines(plan: Plan) -> list[str]:
-    """Tell what is asked about, with unit, direction and margin; nothing for accuracy alone."""
-    if plan.about_score:
+    """Tell what is asked about, with unit, direction and margin; nothing for accuracy alone without a margin."""
+    if plan.about_score and not plan.margins:
         return []
     parts = []
     for metric in plan.metrics:

@@ -100,7 +100,9 @@ def test_a_difference_is_paired_and_ends_at_the_tables_number(results):
         figure, arms = difference_curves_figure(results), results.experiment.plan.arms[1:]
     assert [axes.get_title("left") for axes in figure.axes] == [arm.label for arm in arms]
     (text,) = figure.legends[0].get_texts()
-    assert text.get_text().startswith("95 % t interval of the paired difference over seeds, pointwise")
+    assert text.get_text().startswith(
+        "95 % t interval of the difference to the rung below, paired, over seeds, pointwise"
+    )
 
 
 def test_k_curves_are_drawn_where_there_is_an_evaluation_before_rl(results):

@@ -67,6 +67,7 @@ def test_plan(filled, asked, said):
     totals = found["totals"]
     assert (len(found["arms"]), totals["runs"], totals["finished"], totals["to_run"]) == (GRID, 36, 4, 32)
     assert totals["gpu_hours"] == 0.0
+    assert "asks about: avg@n (points, higher is better, margin 3)" in found["notes"]
     first, base = found["arms"][0], next(arm for arm in found["arms"] if arm["parent"] is None)
     assert first["runs"]["0"] == {"run_id": plan(filled).arms[0].runs[0], "status": "finished"}
     assert first["expected"]["seconds"] == 100.0
