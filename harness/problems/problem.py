@@ -20,6 +20,7 @@ from typing import Any
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import content_hash
+from harness.configuration.numbers import format_count
 from harness.configuration.registry import BENCHMARK, implementation, member, nearest
 from harness.configuration.schema import load_dataclass
 from harness.store.atomic import write_file
@@ -328,15 +329,15 @@ class DuplicateReport:
             extra = sum(self.copy_counts.values()) - len(self.copy_counts)
             most = max(self.copy_counts.values())
             texts.append(
-                f"{len(self.copy_counts)} prompts are repeated ({extra} surplus rows of {self.rows}, up to {most} copies; "
-                f"first: {_excerpt(next(iter(self.copy_counts)))})"
+                f"{format_count(len(self.copy_counts), 'repeated prompt')} ({format_count(extra, 'surplus row')} of {self.rows}, "
+                f"up to {most} copies; first: {_excerpt(next(iter(self.copy_counts)))})"
             )
         if self.conflicts:
             examples = "; ".join(
                 f"{_excerpt(prompt)} → {' / '.join(answers)}"
                 for prompt, answers in list(self.conflicts.items())[:_EXAMPLES]
             )
-            texts.append(f"{len(self.conflicts)} prompts have conflicting answers ({examples})")
+            texts.append(f"{format_count(len(self.conflicts), 'prompt')} with conflicting answers ({examples})")
         return texts
 
 

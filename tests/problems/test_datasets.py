@@ -178,7 +178,7 @@ def test_the_first_copy_of_a_prompt_stays_and_equal_numbers_are_no_conflict() ->
     kept, report = deduplicate(rows)
     assert [record.id for record in kept] == ["0", "2"]
     assert (report.rows, report.conflicts) == (3, {})
-    assert report.lines()[0].startswith("1 prompts are repeated (1 surplus rows of 3, up to 2 copies")
+    assert report.lines()[0].startswith("1 repeated prompt (1 surplus row of 3, up to 2 copies")
     huge = [Problem("0", "What?", "1e999999999"), Problem("1", "What?", "1E999999999"), Problem("2", "What?", "2")]
     assert list(deduplicate(huge)[1].conflicts.values()) == [["1e999999999", "2"]]
 

@@ -61,8 +61,8 @@ def test_repeats_and_conflicts_are_counted(tmp_path: Path) -> None:
     config = dataset(tmp_path, "set", ("Same?", "1"), ("same? ", "1"), ("Other?", "2"), ("Other?", "3"))
     texts = [finding.text for finding in report({"set": config}) if finding.check == "duplicates"]
     assert len(texts) == 2
-    assert "2 prompts are repeated (2 surplus rows of 4" in texts[0]
-    assert "1 prompts have conflicting answers ('other?' → 2 / 3)" in texts[1]
+    assert "2 repeated prompts (2 surplus rows of 4" in texts[0]
+    assert "1 prompt with conflicting answers ('other?' → 2 / 3)" in texts[1]
 
 
 def test_golds_that_are_left_to_work_out_are_named(tmp_path: Path) -> None:
