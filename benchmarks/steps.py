@@ -45,7 +45,7 @@ class ContrastGrader(Grader):
         verdicts = super().grade(*answers, **more).verdicts
         return Grades(
             [
-                Verdict("right" if i % 2 else "wrong", verdict.answer, verdict.method, verdict.seconds)
+                Verdict("right" if i % 2 else "wrong", verdict.answer, verdict.method)
                 for i, verdict in enumerate(verdicts)
             ]
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ import yaml
 @functools.cache
 def _read(path: Path) -> dict[str, list[Any]]:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def json_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file, one a line."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
 def table(test_file: str, name: str, columns: str) -> pytest.MarkDecorator:

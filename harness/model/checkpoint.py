@@ -17,6 +17,7 @@ from harness.model.linear import Linear
 from harness.model.system import SIDE_FILES
 
 _WEIGHTS = "model.safetensors"
+_NO_CODE = {"trust_remote_code": False}  # left open, `transformers` asks whoever is there
 _ADVICE = "download or save the checkpoint again, and see that its configuration belongs to it"
 
 
@@ -25,7 +26,7 @@ def weight_files(folder: Path) -> list[Path]:
     index = folder / f"{_WEIGHTS}.index.json"
     if index.exists():
         with _refuse_torn_file(index):
-            names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
+            names = sorted({Path(name).name for name in json.loads(index.read_text())["weight_map"].values()})
         return [folder / name for name in names]
     if (folder / _WEIGHTS).exists():
         return [folder / _WEIGHTS]
@@ -58,7 +59,7 @@ def architecture_of(folder: Path) -> Any:
     from transformers import AutoConfig
 
     with blame_folder(folder):
-        return AutoConfig.from_pretrained(folder)
+        return AutoConfig.from_pretrained(folder, **_NO_CODE)
 
 
 @contextmanager
@@ -135,7 +136,7 @@ def load_model(folder: Path, dtype: torch.dtype | str, gguf: str = "") -> Any:
     """
     from transformers import AutoModelForCausalLM
 
-    options = {"gguf_file": gguf} if gguf else {}
+    options: dict[str, Any] = _NO_CODE | ({"gguf_file": gguf} if gguf else {})
     with blame_folder(folder):
         model, report = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, output_loading_info=True, **options)
     missing_tensors = sorted(report["missing_keys"])  # a projection that is tied to the embeddings is not missing
@@ -153,7 +154,7 @@ def load_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     with blame_folder(folder):
-        return AutoTokenizer.from_pretrained(folder)
+        return AutoTokenizer.from_pretrained(folder, **_NO_CODE)
 
 
 def save_decoder(decoder: Decoder, source: Path, folder: Path) -> None:

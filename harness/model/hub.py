@@ -125,7 +125,7 @@ def _convert(file: Path, folder: Path) -> None:
     # A progress bar would be the last words of a run that fails later.
     with redirect_stderr(io.StringIO()), blame_folder(file):
         model = load_model(file.parent, torch.float32, file.name)
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
     # `save_pretrained` refuses a model that came quantised, whatever it is now: the same weights go into a plain one.
     settings = {name: value for name, value in model.config.to_dict().items() if name != "quantization_config"}
     plain = type(model)(type(model.config)(**settings))

@@ -20,7 +20,7 @@ from torch.distributed.tensor import DTensor
 
 from harness.configuration.error import ConfigError
 from harness.configuration.sections import RuntimeConfig
-from harness.model.checkpoint import copy_side_files, load_model
+from harness.model.checkpoint import architecture_of, copy_side_files, load_model
 from harness.model.layout import Layout, to_device
 from harness.model.packed_attention import MISFIT_ERRORS, misfit, register, rehearse
 from harness.model.ranks import Ranks, open_group, whole, whole_tensors
@@ -147,9 +147,9 @@ def save_model(
 
     `writes`: this rank writes, the others only make tensors whole. `dtype`: None takes that of `source`.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
-    config = AutoConfig.from_pretrained(source)
+    config = architecture_of(source)
     former_dtype = config.dtype or torch.float32
     dtype, state = dtype or former_dtype, {}
     for name, tensor in weights:
@@ -170,10 +170,10 @@ def save_model(
 
 def build_sharded(folder: Path, settings: Any, runtime: RuntimeConfig, trainable: bool) -> ScoringModel:
     """The model's modules with uninitialised weights, sharded over all ranks; see `TransformersPolicy.load`."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM
 
     device = "cuda" if runtime.device == "cuda" else "cpu"
-    config = AutoConfig.from_pretrained(folder)
+    config = architecture_of(folder)
     dtype = torch.float32 if trainable else getattr(torch, settings.precision)
     # Buffers (rotary tables) are computed, parameters hold no memory; those that are tied are made anew, and tied again.
     try:

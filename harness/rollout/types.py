@@ -280,7 +280,10 @@ def chat_text(tokenizer: Any, prompt: str, system: str = "") -> str:
     turns = [{"role": "system", "content": system}] if system else []
     turns.append({"role": "user", "content": prompt})
     try:
-        return str(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **_SAME_DAY))
+        text = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False, **_SAME_DAY)
+        if text:
+            return str(text)
+        raise ValueError("it writes nothing")
     except MemoryError:
         raise
     except Exception as error:  # whatever the template does

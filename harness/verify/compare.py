@@ -15,7 +15,6 @@ from harness.verify.read.answers import read_text
 from harness.verify.read.expressions import names_of
 from harness.verify.read.grammar import Node, agree
 from harness.verify.read.symbols import GREEK
-from harness.verify.read.tokens import OverLimit
 from harness.verify.read.values import DECIMAL_DIGITS, NoValue, as_real, calls, is_real, ratio_sign, trees_equal, value
 from harness.verify.regions import same_set
 
@@ -45,9 +44,7 @@ class Comparison:
         kinds = {gold.kind, answer.kind}
         if _squeezed(gold) == _squeezed(answer):
             return True
-        if gold.modulus and answer.modulus and gold.modulus != answer.modulus:
-            return False
-        if _differ_in_unit(gold.unit, answer.unit):
+        if _differ_in_measure(gold, answer):
             return False
         if "forms" in kinds:
             golds, answers = (node.items if node.kind == "forms" else (node,) for node in (gold, answer))
@@ -60,7 +57,7 @@ class Comparison:
         if is_set and (same := same_set(gold, answer)) is not None:
             return same
         if "relation" in kinds:
-            return self._two_relations(gold, answer) if kinds == {"relation"} else self._relations(gold, answer)
+            return self._relations(gold, answer)
         return self._structures(gold, answer)
 
     def _options(self, gold: Node, answer: Node) -> bool | None:
@@ -71,25 +68,21 @@ class Comparison:
         return self.equal(*(node.items[0] if node.kind == "choice" and node.items else node for node in (gold, answer)))
 
     def _relations(self, gold: Node, answer: Node) -> bool | None:
-        """A relation against what is none: its value counts."""
+        """By the values that relations give; two that give none, by whether one is a multiple of the other, or turned round."""
         relation, other = (answer, gold) if answer.kind == "relation" else (gold, answer)
-        forms = value_forms(relation, strict=relation is gold or gold.kind in ("list", "set"))
         if other.kind == "list" and relation.mark == r"\in" and relation.items[1].kind == "bracket":
             return False
-        if forms:
-            return _any(self.equal(gold, form) if relation is answer else self.equal(form, answer) for form in forms)
-        is_unread = other.kind == "formula" and other.tree is None
-        is_open = relation is answer and "=" in relation.mark
-        return self._by_leaf(gold, answer) if not is_open and (is_unread or other.kind == "bracket") else False
-
-    def _two_relations(self, gold: Node, answer: Node) -> bool | None:
-        """Two relations: by their values where both give one, else whether one is a multiple of the other, or turned round."""
-        gold_forms, answer_forms = value_forms(gold, strict=True), value_forms(answer, strict=True)
-        if gold_forms and answer_forms:
+        strict = relation is gold or gold.kind in ("relation", "list", "set")
+        forms = [value_forms(node, strict) if node.kind == "relation" else [node] for node in (gold, answer)]
+        if all(forms):
             names = assigned_name(gold), assigned_name(answer)
             if all(names) and names[0] != names[1] and not _may_be_renamed(*names):
                 return False
-            return _any(self.equal(one, other) for one in gold_forms for other in answer_forms)
+            return _any(self.equal(one, other) for one in forms[0] for other in forms[1])
+        if other.kind != "relation":
+            is_unread = other.kind == "formula" and other.tree is None
+            is_open = relation is answer and "=" in relation.mark
+            return self._by_leaf(gold, answer) if not is_open and (is_unread or other.kind == "bracket") else False
         is_pair = len(gold.items) == len(answer.items) == 2
         if not is_pair or any(item.tree is None for item in (*gold.items, *answer.items)):
             return self._by_leaf(gold, answer)
@@ -126,17 +119,18 @@ class Comparison:
         """Numbers of a base by their digits, ratios by their quotients; `3:4` is the number 3/4, but `3:1` is not 3."""
         kinds = {gold.kind, answer.kind}
         if "base" in kinds:
-            pair = ((node, node.mark.removesuffix("_10")) for node in (gold, answer))
-            digits = [mark if node.kind == "base" else node.text.replace(",", "") for node, mark in pair]
-            return digits[0] == digits[1]
+            marks = (
+                node.mark.removesuffix("_10") if node.kind == "base" else node.text.replace(",", "")
+                for node in (gold, answer)
+            )
+            return len(set(marks)) == 1
         if "ratio" not in kinds or not kinds <= {"ratio", "formula", "choice"}:
             return False
         sides = [[item.number for item in node.items] or [node.number, Fraction(1)] for node in (gold, answer)]
         if not all(isinstance(number, Fraction) and number for side in sides for number in side):
             return self._sequences(gold.items, answer.items) if gold.kind == answer.kind else False
-        is_number = gold.kind != answer.kind
         quotients = {a / b for a, b in zip(*sides, strict=False)}
-        is_integer = is_number and any(len(node.items) == 0 and node.number.denominator == 1 for node in (gold, answer))
+        is_integer = any(not node.items and node.number.denominator == 1 for node in (gold, answer))
         return len(sides[0]) == len(sides[1]) and len(quotients) == 1 and not is_integer
 
     def _lists(self, gold: tuple[Node, ...], answer: tuple[Node, ...]) -> bool | None:
@@ -152,7 +146,8 @@ class Comparison:
         return self._multisets(_distinct(_bare(gold)), _distinct(_bare(answer)))
 
     def _sequences(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool | None:
-        return _all(map(self.equal, gold, answer)) if len(gold) == len(answer) else False
+        found = {False} if len(gold) != len(answer) else set(map(self.equal, gold, answer))
+        return False if False in found else None if None in found else True
 
     def _multisets(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool | None:
         if len(gold) != len(answer) or len(gold) > _MAX_UNORDERED:
@@ -206,11 +201,6 @@ def _any(verdicts: Iterable[bool | None]) -> bool | None:
     return True if True in found else None if None in found else False
 
 
-def _all(verdicts: Iterable[bool | None]) -> bool | None:
-    found = set(verdicts)
-    return False if False in found else None if None in found else True
-
-
 def _squeezed(node: Node) -> str:
     text = "".join(node.text.replace(", ", ";").split())  # `1, 200` is not `1,200`
     return text.casefold() if len(text) > 3 and node.is_text else text
@@ -224,11 +214,11 @@ def _distinct(nodes: Sequence[Node]) -> list[Node]:
     return list(seen.values())
 
 
-def _differ_in_unit(gold: str, answer: str) -> bool:
-    """Return whether two answers are measured in two units; a unit on one side only is ignored, and so are things that are counted."""
-    shorter, longer = sorted((gold, answer), key=len)
+def _differ_in_measure(gold: Node, answer: Node) -> bool:
+    """Return whether two answers have two units or moduli; one on one side only is ignored, and so are things that are counted."""
+    shorter, longer = sorted((gold.unit, answer.unit), key=len)
     is_kind_of = shorter in ("", "degree", "dollar", "euro") and longer.startswith(shorter)
-    return gold != answer and not is_kind_of
+    return (shorter != longer and not is_kind_of) or len({gold.modulus, answer.modulus} - {""}) > 1
 
 
 def is_name(node: Node) -> bool:
@@ -303,7 +293,7 @@ def magnitudes(text: str) -> tuple[int, ...]:
     """
     try:
         numbers = _numbers(read_text(text))
-    except (NoValue, OverLimit, RecursionError):
+    except (NoValue, RecursionError):
         return ()
     low, high = min(numbers), max(numbers)  # the same in any order, and with items said twice
     step = math.floor((low if low == high else high + 7 * low) * _STEPS)

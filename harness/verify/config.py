@@ -54,13 +54,11 @@ class Verdict:
             `timeout`, `killed` (the process that graded it died) or `error`. Only `right` counts as correct; the others are counted apart.
         answer: the answer that was graded as text, None when there was none.
         method: what decided: `integer`, `string`, the kind of the gold answer, `math_verify`, `extraction`, `limits`, `form` or `pool`.
-        seconds: elapsed time that grading took; of a verdict from the cache, what it took the first time.
     """
 
     verdict: str
     answer: str | None
     method: str
-    seconds: float = 0.0
 
     @property
     def correct(self) -> bool:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from harness.verify.pool import WorkerPool
 from harness.verify.read.expressions import expression, is_numeral
-from harness.verify.read.tokens import NUMBER, OverLimit, tokenize
+from harness.verify.read.tokens import NUMBER, tokenize
 from harness.verify.read.values import constant
 
 _LAST_CHARACTERS = 16_000  # of a response, for Math-Verify
@@ -72,7 +72,7 @@ def _number(numeral: str) -> Fraction | None:
     try:
         tree = expression(tokenize(numeral))
         value = constant(tree) if tree is not None and is_numeral(tree) else None
-    except OverLimit:
+    except RecursionError:
         return None
     return value if isinstance(value, Fraction) else None
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from harness.verify.read import words
 from harness.verify.read.answers import code_of, read_answer
 from harness.verify.read.grammar import Node
-from harness.verify.read.tokens import OverLimit, tokenize
+from harness.verify.read.tokens import tokenize
 
 _LINE_CHARS = 4_000
 _MOST_LINES = 64
@@ -20,11 +20,11 @@ _TAIL_CHARS = 200_000
 _MOST_NEIGHBOURS = 64
 _BESIDE_CHARS = 60  # of what stands before or behind an answer on its line
 
-_BOX = re.compile(r"\\+(?:[bB]?oxed|beginboxed|fbox)\s*\{")
+_BOX = re.compile(r"\\(?:[bB]?oxed|beginboxed|fbox)\s*\{")  # it begins with one sign, which makes the search fast
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _UNIT = r"(?:\\?%|\^?\{?\\(?:circ|degree)\}?|[°º]|\\(?:text|mathrm|mbox)\s*\{[^{}\n]{0,30}\}(?:\^\{?\d\}?)?|[A-Za-z]+(?:/[A-Za-z]+)?)"
 _BEHIND = re.compile(rf"(?:[ $~)*]|\\[,;!) \]])*(?P<unit>{_UNIT}(?: +{_UNIT})*)")
-# It begins with one character of a set, which makes the search fast.
+# It begins with one character of a set, for speed as well.
 _MARKER = re.compile(
     r"[#<AaCc](?:(?<=#)###|(?<=A)(?P<label>(?:\*\*)?[^\S\n]*:)|(?<=<)(?i:(?:final_)?answer>)"
     r"|(?P<word>(?<!\w[AaCc])(?:(?<=[Aa])(?i:nswers?|ns)|(?<=[Cc])(?i:orrect (?:option|choice)))\b)[*_\"'} \t]*)"
@@ -41,7 +41,7 @@ _AFTER_ANSWER = re.compile(
 _DENIED = re.compile(
     r"(?:\b(?:not|cannot|neither|never|nor|anything but|rather than|instead of)|n['’]t"
     r"|^(?!.*\b(?:no|nothing|none|not|only)\b).*\bother than)"
-    r"(?:\s+(?:be|equal|possibly|really|the))*[\s$:*_(\\\[]*$",
+    r"(?:\s+(?:be|equal|to|possibly|really|the))*[\s$:*_(\\\[]*$",
     re.IGNORECASE,
 )
 _REFUTED = re.compile(r"[\s$)*_\\\]}]*(?:[?？]|(?:is|was|seems|would be) (?:wrong|incorrect|false|impossible|not)\b)")
@@ -66,16 +66,12 @@ class Answer(NamedTuple):
 
 def extract(response: str, extraction: str, is_cut_off: bool = False) -> Answer | None:
     """Return the raw final answer of a response by an extraction of `VerifierConfig`, or None."""
-    body = response
-    if "think>" in response:
-        start, end = response.rfind("<think>"), response.rfind("</think>")
-        body = response[:start] if start > end else response
-        end = body.rfind("</think>")
-        offset = end + len("</think>")
-        if end >= 0 and any(map(str.isalnum, body[offset:])):
-            answer = _extract(body[offset:], extraction, is_cut_off)
-            return answer and answer._replace(end=answer.end + offset)
-    return _extract(body, extraction, is_cut_off)
+    said, opened, thought = response.rpartition("<think>")
+    body = said if opened and "</think>" not in thought else response
+    said = body.rpartition("</think>")[2]
+    body, offset = (said, len(body) - len(said)) if any(map(str.isalnum, said)) else (body, 0)
+    answer = _extract(body, extraction, is_cut_off)
+    return answer and answer._replace(end=answer.end + offset)
 
 
 def ends_response(response: str, end: int) -> bool:
@@ -88,10 +84,15 @@ def ends_response(response: str, end: int) -> bool:
 
 def _adds_nothing(text: str) -> bool:
     """Return whether a text is but a unit, what is counted, or a sign of an end."""
+    return len(text) < 2 * _BESIDE_CHARS and _ADDS_NOTHING.fullmatch(_code(text)) is not None
+
+
+def _code(text: str) -> str:
+    """Return what each token of a text does; a question mark where it is over a limit."""
     try:
-        return len(text) < 2 * _BESIDE_CHARS and _ADDS_NOTHING.fullmatch(code_of(tokenize(text))) is not None
-    except OverLimit:
-        return False
+        return code_of(tokenize(text))
+    except RecursionError:
+        return "?"
 
 
 def _extract(body: str, extraction: str, is_cut_off: bool) -> Answer | None:
@@ -114,7 +115,7 @@ class _Box(NamedTuple):
 
 def _last_box(body: str) -> Answer | None:
     """Return the last box that is not denied with the unit behind it, and the boxes that stand beside it as in a list."""
-    boxes = _boxes(body) if "oxed" in body or "fbox" in body else []
+    boxes = _boxes(body)
     while boxes and _is_retracted(body, boxes[-1]):
         boxes.pop()
     if not boxes:
@@ -138,10 +139,8 @@ def _last_box(body: str) -> Answer | None:
 
 def _boxes(body: str) -> list[_Box]:
     """Return the balanced boxes that are not empty and stand in no other one, in order; one pass, since some may never close."""
-    commands, boxes, open_braces = {}, list[_Box](), list[int]()
-    first = min(place for place in (body.find("oxed"), body.find("fbox")) if place >= 0)
-    for match in _BOX.finditer(body, max(0, first - 12)):
-        commands[match.end() - 1] = match.start()
+    commands = {match.end() - 1: match.start() for match in _BOX.finditer(body)}
+    boxes, open_braces = list[_Box](), list[int]()
     for brace in _BRACE.finditer(body, min(commands, default=len(body))):
         if brace[0] == "{":
             open_braces.append(brace.start())
@@ -159,7 +158,7 @@ def _is_joint(gap: str) -> bool:
     """Return whether the text between two boxes makes them items of one list: `and`, `, y =`."""
     if len(gap) > _BESIDE_CHARS or "oxed" in gap:
         return False
-    return re.fullmatch(r"(?:[^dklor]*[,&|])?M*(?:NE)?M*", code_of(tokenize(gap))) is not None
+    return re.fullmatch(r"(?:[^dklor]*[,&|])?M*(?:NE)?M*", _code(gap)) is not None
 
 
 def _is_retracted(body: str, box: _Box) -> bool:
@@ -182,7 +181,7 @@ def _last_line(body: str, begin: int, behind_box: bool) -> Answer | None:
             if marker["label"] and before.strip(" \t*"):
                 continue
             is_first = _LEAD.fullmatch(before) is not None if marker["word"] else behind_box or marker[0][0] == "<"
-            if is_first != leads or (marker["word"] and re.search("[dh]", _words_of(before.rpartition(". ")[2]))):
+            if is_first != leads or (marker["word"] and re.search("(?<!o)[dh]", _words_of(before.rpartition(". ")[2]))):
                 continue
             answer = _answer_behind(body, marker, behind_box)
             if answer is not None:
@@ -197,14 +196,12 @@ def _words_of(text: str) -> str:
 def _answer_behind(body: str, marker: re.Match[str], at_once: bool) -> Answer | None:
     """Return the value on the line of an answer marker, or on the first line with content below it."""
     start = marker.end()
-    line = _line(body, start)
-    if marker["word"] and _content(line):
-        copula = _COPULA.match(line)
-        between = copula["between"] if copula else ""
-        if copula is None or (at_once and between) or re.search("[dho]", _words_of(between)):
+    if marker["word"] and _content(_line(body, start)):
+        copula = _COPULA.match(body, start)
+        if copula is None or (at_once and copula["between"]) or re.search("[dho]", _words_of(copula["between"])):
             return None
-        start += copula.end()
-        line = _line(body, start)
+        start = copula.end()
+    line = _line(body, start)
     while not _content(line) and start + len(line) < len(body):
         start += len(line) + 1
         line = _line(body, start)
@@ -217,7 +214,7 @@ def _answer_behind(body: str, marker: re.Match[str], at_once: bool) -> Answer | 
 def _read_line(content: str, end: int, at_once: bool, last: bool = False) -> Answer | None:
     try:
         node = read_answer(content[:_LINE_CHARS], prose=True, last=last)
-    except OverLimit:
+    except RecursionError:
         return Answer(content, end)
     return None if node is None or (at_once and not _is_value(node)) else Answer(content, end, node)
 

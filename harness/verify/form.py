@@ -13,7 +13,7 @@ from functools import lru_cache
 from harness.verify.compare import value_forms
 from harness.verify.read.expressions import TRIGONOMETRY, Tree, is_numeral, names_of
 from harness.verify.read.grammar import Node
-from harness.verify.read.tokens import OverLimit, render, tokenize
+from harness.verify.read.tokens import render, tokenize
 from harness.verify.read.values import calls, constant
 
 _MORE_OPEN = 2  # open operations beyond the gold answer's, where that has such operations itself
@@ -112,5 +112,5 @@ def _shown(problem: str) -> str:
     """Return the text of a problem as an answer writes it; nothing where it is too long."""
     try:
         return "".join(render(tokenize(problem)).split())
-    except OverLimit:
+    except RecursionError:
         return ""

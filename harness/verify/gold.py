@@ -10,7 +10,6 @@ from harness.verify.extract import extract
 from harness.verify.read.answers import read_text
 from harness.verify.read.grammar import Node
 from harness.verify.read.symbols import restore_escapes
-from harness.verify.read.tokens import OverLimit
 
 OWN_TEXT = "own text only"
 UNRELATED = "982451653"  # of no gold; only one that is not read has no verdict on it
@@ -20,7 +19,7 @@ _LAST_NUMBER = re.compile(r"\d{1,12}(?=\D*\Z)")
 # What stands where an answer is missing, in words without marks.
 _NO_ANSWER = re.compile(
     r"|n a|na|none|null|nan|nil|unknown|tbd|tba|todo|missing|omitted|unavailable|various|proof|not (available|given|applicable|provided)|"
-    r"no answer|no (answer|solution) given|answers? (may|will) vary|(see|refer to|as (in|shown)|shown in)\b.*|"
+    r"no answer|no (answer|solution) (given|provided|found)|blank|answers? (may|will) vary|(see|refer to|as (in|shown)|shown in)\b.*|"
     r"(the )?(fig|figure|diagram|graph)( \w+)?"
 )
 _SILENT = re.compile(r"\\(?:text|mathrm|textbf|mbox|boxed)\s*(?=\{)|\\(?:ldots|dots|cdots|quad|[,;! ])|[$~]")
@@ -29,7 +28,7 @@ _SILENT = re.compile(r"\\(?:text|mathrm|textbf|mbox|boxed)\s*(?=\{)|\\(?:ldots|d
 def read_gold(raw: str) -> Node:
     """Return what a gold answer says; a node without text where it cannot be read, or is no answer."""
     if not is_no_answer(raw):
-        with contextlib.suppress(OverLimit, RecursionError):
+        with contextlib.suppress(RecursionError):
             node = read_text(_answer_in(restore_escapes(raw)))
             return Node("words", "") if node.is_out_of_reach else node
     return Node("words", "")
@@ -50,12 +49,10 @@ def is_no_answer(gold: str) -> bool:
 def _answer_in(raw: str) -> str:
     """Return the answer in a gold text: its box when it has one, the last line of a worked solution, else the text itself."""
     answer = extract(raw, "boxed") if (box := _BOX.search(raw)) else None
-    if answer is None and "####" in raw:
-        return raw.rpartition("####")[2]
+    if answer is None and ("####" in raw or (not box and ("\n" in raw.strip() or "answer" in raw[:40].casefold()))):
+        answer = extract(raw, "answer_line")
     if answer is None and box:  # it never closes; one that is denied, or empty, is no answer
         return box[1] if box[1].count("{") >= box[1].count("}") else ""
-    if answer is None and ("\n" in raw.strip() or "answer" in raw[:40].casefold()):
-        answer = extract(raw, "answer_line")
     if answer is None and len(raw) > _SHORT_GOLD and raw.count(" ") > _SHORT_GOLD // 8:
         answer = extract(raw, "any")
     return raw if answer is None else ", ".join(answer.neighbours) or answer.text

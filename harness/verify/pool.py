@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Pipe
@@ -26,7 +25,6 @@ ENVIRONMENT = {
 _START_WALL_SECONDS = 300.0
 READY = "ready", "pool"  # the first message of a process
 Case = tuple[str, str, str] | tuple[str, str]
-Answer = tuple[str, str, float]
 
 
 class WorkerPool:
@@ -42,24 +40,22 @@ class WorkerPool:
         self._owner = 0
         self._threads: ThreadPoolExecutor | None = None
         self._own = threading.local()
-        self._workers: list[_Worker] = []
+        self._workers: set[_Worker] = set()
         self.starts = 0  # processes so far
 
     def process_ids(self) -> list[int]:
         """Return the worker processes alive now."""
         return [worker.process.pid for worker in list(self._workers)]
 
-    def answers(self, cases: Iterable[Case]) -> dict[Case, Answer]:
-        """Return (verdict, method, elapsed seconds) of every case: see `harness.verify.worker.main`.
+    def answers(self, cases: Iterable[Case]) -> dict[Case, tuple[str, str]]:
+        """Return (verdict, method) of every case: see `harness.verify.worker.main`.
 
         Raises `RuntimeError`: no process can be started, or the pool was closed meanwhile.
         """
         unique = list(dict.fromkeys(cases))
-        if not unique:
-            return {}
         with self._lock:
             if self._threads is None or self._owner != os.getpid():
-                self._owner, self._workers = os.getpid(), []
+                self._owner, self._workers = os.getpid(), set()
                 self._threads = ThreadPoolExecutor(self._config.workers, "verifier")
             threads = self._threads
         return dict(zip(unique, threads.map(self._grade, unique), strict=True))
@@ -76,9 +72,8 @@ class WorkerPool:
         for worker in list(self._workers):
             self._end(worker)
 
-    def _grade(self, case: Case, may_repeat: bool = True) -> Answer:
+    def _grade(self, case: Case, may_repeat: bool = True) -> tuple[str, str]:
         """Grade a case by this thread's worker, or a new one where it has none or lost it."""
-        start = time.perf_counter()
         worker = getattr(self._own, "worker", None) or self._start()
         with contextlib.suppress(OSError):  # of a lost process: what is received tells how it ended
             worker.link.send(case)
@@ -87,13 +82,13 @@ class WorkerPool:
             self._end(worker)
             if verdict == "killed" and may_repeat:
                 return self._grade(case, may_repeat=False)
-        return verdict, method, time.perf_counter() - start
+        return verdict, method
 
     def _start(self) -> _Worker:
         if self._threads is None:
             raise RuntimeError("the verifier was closed")
         worker = _Worker(self._config.timeout_cpu_seconds)
-        self._workers.append(worker)
+        self._workers.add(worker)
         self._own.worker = worker
         self.starts += 1
         if worker.receive(_START_WALL_SECONDS) != READY:
@@ -106,8 +101,7 @@ class WorkerPool:
         worker.process.kill()
         worker.process.wait()
         worker.link.close()
-        with contextlib.suppress(ValueError):  # `close` and its thread may both come here
-            self._workers.remove(worker)
+        self._workers.discard(worker)  # `close` and its thread may both come here
 
 
 class _Worker:

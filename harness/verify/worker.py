@@ -30,9 +30,7 @@ logging.getLogger("math_verify").setLevel(logging.ERROR)
 def main(descriptor: int, cpu_seconds: float) -> None:
     """Answer cases with (verdict, method): (gold, answer, percent policy) by algebra, (gold, response) by plain Math-Verify.
 
-    Args:
-        descriptor: socket to the parent; the first message out says that this process is ready.
-        cpu_seconds: processor time of one case.
+    `descriptor` is a socket to the parent, told first that this process is ready; a case has `cpu_seconds` of processor time.
     """
     link = Connection(descriptor)
     grade(r"\sum_{k=1}^{n} k", r"\frac{n(n+1)}{2}", "either")

@@ -46,6 +46,12 @@ def without_tokenizer(folder: Path) -> None:
         path.unlink()
 
 
+def weights_elsewhere(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder.parent / "w.safetensors")
+    index = {"weight_map": {"model.embed_tokens.weight": "../w.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
 def remote_code(folder: Path) -> None:
     (folder / "evil.py").write_text(CODE)
     keys("config.json", auto_map={"AutoConfig": "evil.Mod", "AutoModelForCausalLM": "evil.Mod"}, model_type="evil")(
@@ -69,6 +75,7 @@ FOLDERS: dict[str, tuple[Change, str]] = {
     ),
     "tokenizer gone": (without_tokenizer, "has no tokenizer (tokenizer.json); copy the files"),
     "weights torn": (holds("model.safetensors", struct.pack("<Q", 2**62) + b"{}"), "is not a whole file of weights"),
+    "weights outside": (weights_elsewhere, "model/w.safetensors"),
     "weights no numbers": (no_numbers, "holds values that are no numbers"),
 }  # fmt: skip
 PROBLEM = [{"id": "a", "problem": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa1+1!", "answer": "2"}]
@@ -79,6 +86,7 @@ def test_a_folder_that_is_no_model_is_one_line(
     name: str, base_policy: Path, tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("builtins.input", lambda _: "y")  # who is asked whether to run its code
     change, words = FOLDERS[name]
     shutil.copytree(base_policy, tmp_path / "model")
     (tmp_path / "model" / "files.seal").unlink(missing_ok=True)
@@ -128,6 +136,7 @@ class Turns:
         ("{% include '/etc/passwd' %}", r"chat template fails on user turns \(no loader"),
         ("{% for m in messages %}{{ m['content'] }", "chat template fails on user turns"),
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "chat template fails on user turns"),
+        ("{% if false %}{{ messages }}{% endif %}", r"chat template fails on user turns \(it writes nothing\)"),
     ],
 )
 def test_a_chat_template_has_a_limit_of_time_and_memory(

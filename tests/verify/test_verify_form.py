@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tables import json_lines
 
-from harness.verify import MathVerifier, VerifierConfig
+from harness.verify import MathVerifier
 
-_LINES = (Path(__file__).parent / "form_cases.jsonl").read_text(encoding="utf-8").splitlines()
-CASES = [json.loads(line) for line in _LINES]
+CASES = json_lines(Path(__file__).parent / "form_cases.jsonl")
 
 
 @pytest.mark.parametrize("extraction", ["boxed", "answer_line"])
-def test_every_case_gets_its_verdict(extraction: str) -> None:
+def test_every_case_gets_its_verdict(verifiers: Callable[..., MathVerifier], extraction: str) -> None:
     cases = [case for case in CASES if case["extraction"] == extraction]
-    with MathVerifier(VerifierConfig(extraction=extraction, answer_must_end=False, timeout_cpu_seconds=10)) as verifier:
-        pairs = [(case["response"], case["gold"]) for case in cases]
-        verdicts = verifier.verify_many(pairs, [case.get("problem") for case in cases])
+    pairs = [(case["response"], case["gold"]) for case in cases]
+    verdicts = verifiers(extraction).verify_many(pairs, [case.get("problem") for case in cases])
     differing = [(case, v.verdict) for case, v in zip(cases, verdicts, strict=True) if v.verdict != case["verdict"]]
     assert differing == []
 
@@ -27,11 +26,12 @@ def test_every_case_gets_its_verdict(extraction: str) -> None:
     ("gold", "answer"),
     [("50", "26+24"), ("120", "5!"), ("4", r"\sqrt{16}"), (r"25\pi", r"5^2\pi"), ("(3,2)", "(1+2,2)")],
 )
-def test_the_value_alone_counts_where_that_is_asked(verifier: MathVerifier, gold: str, answer: str) -> None:
-    assert verifier.verify(rf"\boxed{{{answer}}}", gold).verdict == "unevaluated"
-    with MathVerifier(VerifierConfig(form="value", answer_must_end=False)) as by_value:
-        assert by_value.verify(rf"\boxed{{{answer}}}", gold).correct
-        assert by_value.fingerprint() != verifier.fingerprint()
+def test_the_value_alone_counts_where_that_is_asked(
+    verifiers: Callable[..., MathVerifier], gold: str, answer: str
+) -> None:
+    assert verifiers().verify(rf"\boxed{{{answer}}}", gold).verdict == "unevaluated"
+    assert verifiers(form="value").verify(rf"\boxed{{{answer}}}", gold).correct
+    assert verifiers(form="value").fingerprint() != verifiers().fingerprint()
 
 
 def test_what_repeats_the_problem_is_unevaluated_only_where_the_problem_is_known(verifier: MathVerifier) -> None:

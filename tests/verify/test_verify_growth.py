@@ -13,7 +13,7 @@ from harness.verify import MathVerifier
 from harness.verify.cross_check import last_numeral_is
 from harness.verify.extract import extract
 from harness.verify.read.answers import read_answer, read_text
-from harness.verify.read.tokens import OverLimit, tokenize
+from harness.verify.read.tokens import tokenize
 
 SENTENCES = ["It is 5. ", "the answer is ", "The answer is 5. ", "so so so ", "not ", "wait ", "I hope "]
 MARKS = ["$x$ ", "\\boxed{", "\\boxed{5}, ", "{", "}", "Answer: 5\n", "####", "<think>", "**", "\\(x\\) ", "\\[x\\]\n"]
@@ -26,7 +26,7 @@ UNITS = [*SENTENCES, *MARKS, "<|a|>", *NUMBERS, *SPACES]
 def read_or_refuse(text: str) -> None:
     tokenize.cache_clear()
     read_answer.cache_clear()
-    with contextlib.suppress(OverLimit):
+    with contextlib.suppress(RecursionError):
         read_text(text)
 
 

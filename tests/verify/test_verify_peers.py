@@ -7,23 +7,21 @@ docs/evaluation.md lists those. Cases with `form` have the value of the gold ans
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tables import json_lines
 
-from harness.verify import MathVerifier, Verdict, VerifierConfig
+from harness.verify import MathVerifier, Verdict
 
-_LINES = (Path(__file__).parent / "peer_cases.jsonl").read_text(encoding="utf-8").splitlines()
-CASES = [json.loads(line) for line in _LINES]
+CASES = json_lines(Path(__file__).parent / "peer_cases.jsonl")
 
 
 @pytest.fixture(scope="module")
-def verdicts() -> Iterator[list[Verdict]]:
-    with MathVerifier(VerifierConfig(extraction="any", answer_must_end=False, timeout_cpu_seconds=10)) as verifier:
-        yield verifier.verify_many([(case["response"], case["gold"]) for case in CASES])
+def verdicts(verifier: MathVerifier) -> list[Verdict]:
+    return verifier.verify_many([(case["response"], case["gold"]) for case in CASES])
 
 
 def test_no_wrong_answer_is_accepted_and_few_right_ones_are_rejected(verdicts: list[Verdict]) -> None:
@@ -35,24 +33,22 @@ def test_no_wrong_answer_is_accepted_and_few_right_ones_are_rejected(verdicts: l
     assert rejects.total() <= 0.017 * len(graded)  # sentences and rare notations, which are not read
 
 
-def test_answers_left_to_work_out_are_right_by_their_value_alone(verdicts: list[Verdict]) -> None:
+def test_answers_left_to_work_out_are_right_by_their_value_alone(
+    verdicts: list[Verdict], verifiers: Callable[..., MathVerifier]
+) -> None:
     left = [(case, verdict) for case, verdict in zip(CASES, verdicts, strict=True) if "form" in case]
     assert {verdict.verdict for _, verdict in left} == {"unevaluated"}
-    with MathVerifier(VerifierConfig(extraction="any", answer_must_end=False, form="value")) as by_value:
-        assert all(v.correct for v in by_value.verify_many([(c["response"], c["gold"]) for c, _ in left]))
+    by_value = verifiers(form="value").verify_many([(case["response"], case["gold"]) for case, _ in left])
+    assert all(verdict.correct for verdict in by_value)
 
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="no shared/data beside the checkout")
 
 
-def _rows(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-
-
 @pytest.mark.parametrize("name", ["aime24", "aime25", "amc23", "gsm8k_test", "gsm8k_train", "math500"])
 def test_every_gold_is_readable_and_right_against_itself(verifier: MathVerifier, name: str) -> None:
-    golds = sorted({str(row["answer"]) for row in _rows(DATA / "benchmarks" / f"{name}.jsonl")})
+    golds = sorted({row["answer"] for row in json_lines(DATA / "benchmarks" / f"{name}.jsonl")})
     verdicts = verifier.verify_many([(f"Therefore \\boxed{{{gold}}}.", gold) for gold in golds])
     assert [gold for gold, verdict in zip(golds, verdicts, strict=True) if not verdict.correct] == []
     assert [gold for gold in golds if verifier.refuses_gold(gold)] == []
@@ -60,9 +56,9 @@ def test_every_gold_is_readable_and_right_against_itself(verifier: MathVerifier,
 
 @pytest.mark.parametrize("name", ["gsm8k_4_samples", "math_8_samples"])
 def test_recorded_samples_get_the_verdicts_they_are_labelled_with(verifier: MathVerifier, name: str) -> None:
-    rows = _rows(DATA / "recorded" / f"{name}.jsonl")
-    cases = [(sample, str(row["answer"])) for row in rows for sample in row["samples"]]  # type: ignore[attr-defined]
-    labels = [label for row in rows for label in row["labels"]]  # type: ignore[attr-defined]
+    rows = json_lines(DATA / "recorded" / f"{name}.jsonl")
+    cases = [(sample, str(row["answer"])) for row in rows for sample in row["samples"]]
+    labels = [label for row in rows for label in row["labels"]]
     verdicts = verifier.verify_many(cases)
     differing = [case for case, verdict, label in zip(cases, verdicts, labels, strict=True) if verdict.correct != label]
     assert differing == []

@@ -8,7 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -64,7 +63,7 @@ def test_no_process_starts_and_no_sympy_loads_for_exact_answers() -> None:
 
 def test_neither_order_nor_workers_nor_stuck_neighbours_change_a_verdict() -> None:
     expected = dict(PAIRS) | {(rf"\boxed{{{STUCK.replace('@', '1')}}}", "1"): "timeout"}
-    for workers in (1, 3):
+    for workers in (1, 2):
         order = list(expected)
         random.Random(workers).shuffle(order)
         with MathVerifier(VerifierConfig(workers=workers, timeout_cpu_seconds=1.0)) as verifier:
@@ -73,7 +72,7 @@ def test_neither_order_nor_workers_nor_stuck_neighbours_change_a_verdict() -> No
 
 
 def test_threads_that_ask_at_once_get_the_same_verdicts() -> None:
-    with MathVerifier(VerifierConfig(workers=3)) as verifier, ThreadPoolExecutor(4) as threads:
+    with MathVerifier(VerifierConfig(workers=2)) as verifier, ThreadPoolExecutor(4) as threads:
         for verdicts in threads.map(verifier.verify_many, [list(dict(PAIRS))] * 4):
             assert [verdict.verdict for verdict in verdicts] == list(dict(PAIRS).values())
 
@@ -83,8 +82,7 @@ def test_a_case_ends_after_its_processor_time_also_inside_one_call_of_c() -> Non
     config = VerifierConfig(workers=1, timeout_cpu_seconds=0.8, backstop_wall_seconds=1e5)
     with contextlib.closing(WorkerPool(config)) as pool:
         case = ("1", STUCK.replace("@", "0"), "either")
-        verdict, _, seconds = pool.answers([case])[case]
-        assert (verdict, seconds >= 0.8) == ("timeout", True)
+        assert pool.answers([case])[case] == ("timeout", "pool")
         assert pool.starts == 1
         assert pool.process_ids() == []
 
@@ -104,41 +102,27 @@ def test_a_stopped_worker_ends_by_the_backstop() -> None:
 def test_a_worker_without_memory_is_replaced_and_its_case_is_lost() -> None:
     with MathVerifier(VerifierConfig(workers=1, timeout_cpu_seconds=20)) as verifier:
         giant = "+".join(["3000!"] * 30)
-        assert verifier.verify(rf"\boxed{{({giant})^{{9000}}+\sin x}}", "x").verdict in (
-            "killed",
-            "over_limit",
-            "timeout",
-            "wrong",
-        )
+        verdict = verifier.verify(rf"\boxed{{({giant})^{{9000}}+\sin x}}", "x").verdict
+        assert verdict in ("killed", "over_limit", "timeout", "wrong")
         assert verifier.verify(rf"\boxed{{{SUM}-b}}", f"{CLOSED}-b").correct
 
 
 def test_killed_worker_does_not_lose_the_case() -> None:
     with MathVerifier(VerifierConfig(workers=1)) as verifier:
         assert verifier.verify(rf"\boxed{{{SUM}+b}}", f"{CLOSED}+b").correct
-        for n in range(3):
-            for pid in verifier.pool.process_ids():
-                os.kill(pid, signal.SIGKILL)
-            assert verifier.verify(rf"\boxed{{{SUM}+{n}b}}", f"{CLOSED}+{n}b").correct
+        (killed,) = verifier.pool.process_ids()
+        os.kill(killed, signal.SIGKILL)
+        assert verifier.verify(rf"\boxed{{{SUM}+2b}}", f"{CLOSED}+2b").correct
 
 
-def test_processes_end_with_the_verifier() -> None:
-    verifier = MathVerifier()
-    assert verifier.verify(rf"\boxed{{{SUM}+b}}", f"{CLOSED}+b").correct
-    pids = verifier.pool.process_ids()
-    assert pids
-    verifier.close()
-    deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
-
-
-def test_repeated_cases_come_from_the_cache() -> None:
+def test_processes_end_with_the_verifier_and_repeated_cases_come_from_the_cache() -> None:
     pairs = [(rf"\boxed{{{SUM}+5}}", f"{CLOSED}+5")] * 50
     with MathVerifier() as verifier:
         verifier.verify_many(pairs)
-        verifier.pool.close()
+        pids = verifier.pool.process_ids()
+        assert pids
+        verifier.close()
+        assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
         assert all(verdict.correct for verdict in verifier.verify_many(pairs))
         assert verifier.pool.process_ids() == []
 

@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from harness.verify.read import words
 from harness.verify.read.grammar import Node, date, label, plain_words, value
-from harness.verify.read.tokens import OverLimit, Token, render, tokenize
+from harness.verify.read.tokens import Token, render, tokenize
 
 _EQUALS, _MINUS = Token("relation", "=", True), Token("operator", "-", True)
 _CODES = dict.fromkeys(("number", "name", "letters", "group", "command"), "N") | {"operator": "O", "relation": "R"}
@@ -44,7 +44,7 @@ _ADDED = re.compile(r"(?<=[NOPMw])p[^,&|]+")
 
 @lru_cache(maxsize=50_000)
 def read_answer(text: str, prose: bool = False, last: bool = False) -> Node | None:
-    """Return the value that a text gives, None where it gives none. Raises `OverLimit`.
+    """Return the value that a text gives, None where it gives none. Raises `OverLimit` or another `RecursionError`.
 
     Args:
         text: what stands in a box, or behind the marker of an answer line.
@@ -52,12 +52,9 @@ def read_answer(text: str, prose: bool = False, last: bool = False) -> Node | No
         last: of a line without a copula the last value counts, not the first.
     """
     tokens = tokenize(text)
-    try:
-        if tokens and all(token.kind in _PLAIN or token.text in _PLAIN_SIGNS for token in tokens) and "!" not in text:
-            return value(tokens)  # nothing is said in words
-        return _answer(_sentences(list(tokens), prose), prose, last)
-    except RecursionError as error:
-        raise OverLimit from error
+    if tokens and all(token.kind in _PLAIN or token.text in _PLAIN_SIGNS for token in tokens) and "!" not in text:
+        return value(tokens)  # nothing is said in words
+    return _answer(_sentences(list(tokens), prose), prose, last)
 
 
 def _answer(sentences: list[tuple[list[Token], bool]], prose: bool, last: bool) -> Node | None:
@@ -142,9 +139,8 @@ def _without_remarks(tokens: list[Token]) -> list[Token]:
         number = kept[sign.end()]
         if number.text in words.NUMBERS:
             kept[sign.end()] = Token("number", str(words.NUMBERS[number.text]))
-        kept[sign.start() : sign.end()] = (
-            [_MINUS] if kept[sign.start()].text in ("negative", "minus", "opposite") else []
-        )
+        is_minus = kept[sign.start()].text in ("negative", "minus", "opposite")
+        kept[sign.start() : sign.end()] = [_MINUS] * is_minus
     return kept
 
 

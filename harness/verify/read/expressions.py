@@ -25,8 +25,7 @@ _FUNCTION_LETTERS = frozenset("fghFGHPTWO")
 _SEVERAL = frozenset(("gcd", "lcm", "max", "min", "binom"))
 _INVERTED = frozenset(("sin", "cos", "tan", "sinh", "cosh", "tanh"))
 TRIGONOMETRY = _INVERTED | {f"arc{name}" for name in _INVERTED} | frozenset(("cot", "sec", "csc", "cis"))
-_FUNCTIONS = _SEVERAL | TRIGONOMETRY
-_FUNCTIONS |= frozenset(["log", "ln", "lg", "exp", "floor", "ceil", "abs", "factorial"])
+_FUNCTIONS = _SEVERAL | TRIGONOMETRY | {"log", "ln", "lg", "exp", "floor", "ceil", "abs", "factorial"}
 _MINUS_ONE = ("neg", ("number", Fraction(1), -1))
 
 
@@ -96,8 +95,6 @@ class _Reader:
 
     def power(self) -> Tree:
         base = self.atom()
-        if (token := self.token()) is None or token.kind != "operator":
-            return base
         while (sign := self.operator(*_POSTFIX)) is not None:
             if base[:2] == ("call", "factorial") and sign == "!":
                 raise ValueError  # `5!!` is no factorial of a factorial

@@ -111,10 +111,12 @@ def _trimmed(tokens: Sequence[Token]) -> Sequence[Token]:
     while tokens:
         first, last = tokens[0], tokens[-1]
         is_exclaimed = last.text == "!" and len(tokens) > 1 and tokens[-2].kind == "word"
-        if first.text in _EDGES and first.kind in ("mark", "separator", "relation"):
+        if first.text in _EDGES:
             tokens = tokens[1:]
-        elif is_exclaimed or (last.text in _EDGES and last.kind in ("mark", "separator")):
+        elif is_exclaimed or (last.text in _EDGES and last.kind != "relation"):
             tokens = tokens[:-1]
+        elif first.text == last.text == "*" and len(tokens) > 2:
+            tokens = tokens[1:-1]  # *5*
         elif len(tokens) == 1 and (first.text == "{" or (first.text in _OPENERS and len(_parts(first)) == 1)):
             if letter_of(first):
                 break  # (C)
@@ -207,6 +209,7 @@ def _several(tokens: Sequence[Token], text: str) -> Node | None:
     parts, separators = split(tokens, "separator")
     if not separators:
         return None
+    separators = [sign for sign, part in zip(separators, parts[1:], strict=True) if part]  # `, or` is one
     items = _items([part for part in parts if part])
     if len(items) > 1 and items[-1].mark == r"\in" and items[-1].items[-1].text in _SETS:
         items = items[:-1]  # k \in \mathbb{Z}

@@ -23,7 +23,7 @@ MAX_DIGITS = 400
 _DRESS = re.compile(
     r"\\(?:(?:text)?color|colorbox|[hv]?phantom|label|tag|[hv]space\*?)\s*\{[^{}]*\}|&nbsp;"
     r"|\\(?:begin|end)\s*\{(?:align|aligned|equation|gather|gathered|split|displaymath|math|center)\*?\}"
-    r"|</?(?:b|i|em|strong|u|p|br|span|(?:final_)?answer)\s*/?>|\\(?:"
+    r"|</?(?:b|i|em|strong|u|p|br|span|code|mark|div|h\d|(?:final_)?answer)\s*/?>|\\(?:"
     + "|".join(sorted(FONTS - TEXT_FONTS))
     + r")\s*(?=\{)"
 )
@@ -55,7 +55,7 @@ _TOKEN = re.compile(
     r"|(?<=\d)\^\s*\{?\s*(?:\\(?:text|mathrm)\s*\{)?\s*(?:st|nd|rd|th)\s*\}{0,2})"
     r"|(?P<letters>[^\W\d_]+(?:'(?:t|s|re|ve|ll|d|m)(?![a-zA-Z]))?(?:(?<=\be)\.g|(?<=\bi)\.e|(?<=\b[ap])\.?\s?m(?![a-zA-Z]))?)"
     r"|(?P<dash>—|–(?=\s)|--+)|(?P<quote>(?<![\w)}])'|'(?=\w{2}))"
-    r"|(?P<mark>(?<=[\d)}\]])!(?==)|<=|>=|=<|!=|==|:=|&[lg][te];|\.\.\.|\+/-|.)",
+    r"|(?P<mark>(?<=[\d)}\]])!(?==)|<=|>=|=<|!=|==|:=|&[lg][te];|\.\.\.|\+/-|\$\$|.)",
     re.DOTALL,
 )
 _FIRST_TERM = re.compile(r"[+-]?[\d.]+")
@@ -64,8 +64,8 @@ _PARTNERS |= {r"\rfloor": (r"\lfloor",), r"\rceil": (r"\lceil",)}
 _OPERANDS = frozenset(("number", "name", "letters", "group", "word"))
 
 
-class OverLimit(Exception):
-    """A text that no grammar reads: too long, nested too deeply, or with too long a number."""
+class OverLimit(RecursionError):
+    """A text that no grammar reads: too long, with too long a number, or nested too deeply, as Python's own error says it."""
 
 
 class Token(NamedTuple):
@@ -132,13 +132,10 @@ class _Scanner:
         self.spaced = True
 
     def tokens(self) -> tuple[Token, ...]:
-        while self.position < len(self.text):
-            match = _TOKEN.match(self.text, self.position)
-            assert match is not None
-            assert match.lastgroup is not None
-            self.position, kind = match.end(), match.lastgroup
+        for match in _TOKEN.finditer(self.text):
+            self.position, kind = match.end(), match.lastgroup or ""
             if kind in _SIMPLE:
-                self._put(*_SIMPLE[kind])
+                self._put(*SYMBOLS[_SIMPLE[kind]])
             elif kind == "word":
                 self._put("word", match[0] if match[0] in words.UNIT_LETTERS else match[0].lower(), match[0])
             elif kind == "environment":
@@ -171,10 +168,8 @@ class _Scanner:
         self.spaced = False
 
     def _last(self) -> Token | None:
-        for frame in reversed(self.frames):
-            if frame.items or frame.opening != "text":
-                return frame.items[-1] if frame.items else None
-        return None
+        frame = next(frame for frame in reversed(self.frames) if frame.items or frame.opening != "text")
+        return frame.items[-1] if frame.items else None
 
     def _is_behind_operand(self) -> bool:
         last = self._last()
@@ -183,20 +178,19 @@ class _Scanner:
     def _symbol(self, name: str, is_command: bool) -> None:
         r"""Put a command, a bracket or another sign; dollars and `\(` begin or end a formula."""
         upright = self.frames[-1].upright
-        if (name == "$" and not is_command) or (is_command and name in ("(", "[", ")", "]")):
-            upright[0], self.spaced = name in ")]" or (name == "$" and not upright[0]), True
-            self.position += name == "$" and self.text.startswith("$", self.position)
+        if name in (("(", "[", ")", "]") if is_command else ("$", "$$")):
+            upright[0], self.spaced = name in ")]" or (name[0] == "$" and not upright[0]), True
             return
         otherwise = ("command" if name.isalpha() else "mark", f"\\{name}" if is_command else name)
-        kind, text = SYMBOLS.get(name, otherwise) if is_command or name not in ("{", "}") else _BRACES[name]
+        kind, text = SYMBOLS.get(f"\\{name}" if is_command and name in ("{", "}") else name, otherwise)
         if name.startswith("var") and f"\\{name[3:]}" in self.text:
             kind, text = "name", otherwise[1]  # beside the other shape it is another letter
+        if kind == "bar":
+            kind = "close" if self.frames[-1].opening == "|" and self._is_behind_operand() else "open"
         if kind == "open":
             self._open(text)
         elif kind == "close":
             self._close(text)
-        elif kind == "bar":
-            self._bar()
         else:
             self._put(kind, text, "$" if text == "!" and self.is_delimited and not upright[0] else "")
 
@@ -218,14 +212,11 @@ class _Scanner:
             return
         while len(self.frames) - 1 > place:
             self._splice()
-        self._finish(self.frames.pop(), closing)
-
-    def _finish(self, frame: _Frame, closing: str) -> None:
-        """Put a closed bracket; braces around one sign are none, but for an argument."""
+        frame = self.frames.pop()
         items, last = _settled(frame.items), self._last()
         is_sign = frame.opening == "{" and len(items) == 1 and items[0].kind not in _OPERANDS
         is_argument = last is not None and (last.kind == "command" or last.text in ("^", "_"))
-        if frame.opening == "text" or (is_sign and not is_argument):
+        if frame.opening == "text" or (is_sign and not is_argument):  # braces around one sign are none
             self.frames[-1].items.extend(items)
             self.spaced = self.spaced or frame.upright[0]
         else:
@@ -237,13 +228,6 @@ class _Scanner:
         if frame.opening != "text":
             self.frames[-1].items.append(Token("mark", frame.opening, frame.spaced))
         self.frames[-1].items.extend(frame.items)
-
-    def _bar(self) -> None:
-        frame, is_behind = self.frames[-1], self._is_behind_operand()
-        if frame.opening == "|" and is_behind:
-            self._close("|")
-        else:
-            self._open("|")
 
     def _letters(self, run: str) -> None:
         last = self._last()
@@ -275,16 +259,10 @@ def _settled(items: list[Token]) -> tuple[Token, ...]:
     return tuple(items)
 
 
-_BRACES = {"{": ("open", "{"), "}": ("close", "}")}
 _INFIX = {r"\over": r"\frac", r"\choose": r"\binom"}
-_SIMPLE = dict.fromkeys(("space", "quote", "ordinal"), ("space", ""))
-_SIMPLE |= {
-    "power": ("operator", "^"),
-    "degree": ("operator", "degree"),
-    "times": ("operator", "*"),
-    "dash": ("mark", "—"),
-    "ne": ("relation", r"\ne"),
-}
+# What is one sign, however it is written, by its name among `SYMBOLS`; the first three say nothing.
+_SIMPLE = dict.fromkeys(("space", "quote", "ordinal"), "")
+_SIMPLE |= {"power": "^", "degree": "degree", "times": "*", "dash": "—", "ne": "!="}
 
 
 def _number(kind: str, text: str) -> str:

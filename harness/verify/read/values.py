@@ -65,8 +65,6 @@ def constant(tree: Tree) -> Number | None:
 
 def as_real(number: Number) -> Number:
     """Return a number as mpmath's, which compares with any other."""
-    if isinstance(number, Fraction):
-        return _mpmath().mpf(number.numerator) / number.denominator
     return _mpmath().convert(number)
 
 

@@ -35,7 +35,6 @@ UNIT_LETTERS = frozenset("NJVWKCFATmgshlL")
 # Three letters are a product, but for these words, units and things.
 _SHORT_WORDS = _set(_DATA["short_words"])
 LITTLE_WORDS = _set(_DATA["little_words"])
-_VOWELS = frozenset("aeiouy")
 
 
 def class_of(word: str) -> str:
@@ -47,7 +46,7 @@ def class_of(word: str) -> str:
 
 def is_word(letters: str) -> bool:
     """Return whether letters that could be a product are a word: four at least, with a vowel, and no stretch of the alphabet."""
-    is_long = len(letters) > 3 and not _VOWELS.isdisjoint(letters) and letters not in string.ascii_lowercase
+    is_long = len(letters) > 3 and not set("aeiouy").isdisjoint(letters) and letters not in string.ascii_lowercase
     return is_long or letters in _SHORT_WORDS
 
 
