@@ -65,7 +65,7 @@ class ProcessLauncher(Launcher):
     def _job_config(self, run_id: str, number: int, overrides: Sequence[str]) -> DictConfig:
         config = self.context.config_loader.load_sweep_config(self.config, list(overrides))
         with open_dict(config):
-            config.hydra.job.id = config.hydra.job.num = number
+            config.hydra.job.num, config.hydra.job.id = number, str(number)
             config.hydra.runtime.output_dir = str(self.application.folder_of(run_id))
         return config
 
