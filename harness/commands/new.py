@@ -70,9 +70,8 @@ def run(options: argparse.Namespace) -> int:
     choice = next((cell for cell in of_best if cell["truncated_fraction"] <= _MOST_CUT_SHARE), of_best[-1])
     write_file(target, _experiment(name, values["model"], model, train, heldout, choice).encode())
     for cell in longest:
-        seen = f"{_shares(cell)}, {_percent(cell['truncated_fraction'])} cut off at {cell['cap']} tokens"
-        print(f"{cell['form']!r}: {seen}")
-    print(f"taken: {choice['form']!r} with a cap of {choice['cap']} tokens, {_percent(choice['avg'])} right")
+        print(f"{cell['form']!r}: {_shares(cell)} at {cell['cap']} tokens")
+    print(f"taken: {choice['form']!r} with a cap of {choice['cap']} tokens: {_shares(choice)}")
     if warning := nothing_to_learn(choice["avg"], "in that form"):
         responses = f"{choice['n_samples']} responses ({store.root / choice['samples']})"
         print(f"warning: {warning}")
@@ -140,7 +139,8 @@ def _percent(share: float) -> str:
 
 
 def _shares(cell: dict[str, Any]) -> str:
-    return f"{_percent(cell['avg'])} right, {_percent(cell['no_answer_fraction'])} without an answer"
+    names = {"avg": "right", "no_answer_fraction": "without an answer", "truncated_fraction": "cut off"}
+    return ", ".join(f"{_percent(cell[key])} {name}" for key, name in names.items())
 
 
 def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, cell: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ def test_it_looks_at_the_model_and_writes_what_plan_accepts(
     told = said(*asked)
     assert "% right" in told
     assert "% cut off at 128 tokens" in told  # half of the model's 256 positions
+    assert "% cut off" in told.partition("taken: ")[2]  # of what was chosen, too
     train, heldout = (read(mine / "problems" / f"sums_{part}.jsonl") for part in ("train", "heldout"))
     assert (len(train), len(heldout)) == (32, 8)
     assert sorted(train + heldout) == sorted(read(problems))
