@@ -33,7 +33,6 @@ SCHEMA = pa.schema(
         pa.field("answer", pa.string()),
         pa.field("verdict", pa.string(), nullable=False),
         pa.field("method", pa.string(), nullable=False),
-        pa.field("seconds", pa.float64(), nullable=False),
         pa.field("finish_reason", pa.string(), nullable=False),
         pa.field("gold", pa.string(), nullable=False),
         pa.field(LENGTH, pa.int64(), nullable=False),
@@ -211,7 +210,6 @@ def summarise_recorded(table: pa.Table, verifier: MathVerifier, ks: Sequence[int
         "form": verifier.config.form,
         "percent": verifier.config.percent,
         "fingerprint": verifier.fingerprint(),
-        "seconds": float(frame["seconds"].sum()),
     }
     result["graders"] = graders_of(frame)
     result["unusable_golds"] = frame["problem_id"][frame["verdict"] == "gold_unparsable"].unique().tolist()
