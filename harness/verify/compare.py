@@ -247,8 +247,9 @@ def value_forms(relation: Node, strict: bool) -> list[Node]:
     constants = [item for item in items if item.number is not None]
     if len(constants) == len(items) or (len(items) == 2 and is_name(last)):
         return constants
-    # One unknown, once, is asked for; but `\pi r^2 = 25\pi` says the area.
-    asks = len(items) == 2 and first.tree is not None and len(names_of(first.tree)) == 1 and r"\pi" not in first.text
+    # One unknown, once, is asked for, and so is `\{x\} = 5`; but `\pi r^2 = 25\pi` says the area.
+    asked = (first.items[0] if first.kind == "set" != last.kind else first).tree
+    asks = len(items) == 2 and asked is not None and len(names_of(asked)) == 1 and r"\pi" not in first.text
     if strict or asks or last.kind == "words":
         return []
     if last.kind == "formula" and last.tree is None:

@@ -66,12 +66,14 @@ class Answer(NamedTuple):
 
 def extract(response: str, extraction: str, is_cut_off: bool = False) -> Answer | None:
     """Return the raw final answer of a response by an extraction of `VerifierConfig`, or None."""
-    said, opened, thought = response.rpartition("<think>")
-    body = said if opened and "</think>" not in thought else response
-    said = body.rpartition("</think>")[2]
-    body, offset = (said, len(body) - len(said)) if any(map(str.isalnum, said)) else (body, 0)
+    body, offset = response, 0
+    if "think>" in response:
+        said, opened, thought = response.rpartition("<think>")
+        body = said if opened and "</think>" not in thought else response
+        said = body.rpartition("</think>")[2]
+        body, offset = (said, len(body) - len(said)) if any(map(str.isalnum, said)) else (body, 0)
     answer = _extract(body, extraction, is_cut_off)
-    return answer and answer._replace(end=answer.end + offset)
+    return answer._replace(end=answer.end + offset) if answer and offset else answer
 
 
 def ends_response(response: str, end: int) -> bool:
@@ -115,7 +117,7 @@ class _Box(NamedTuple):
 
 def _last_box(body: str) -> Answer | None:
     """Return the last box that is not denied with the unit behind it, and the boxes that stand beside it as in a list."""
-    boxes = _boxes(body)
+    boxes = _boxes(body) if "oxed" in body or "fbox" in body else []
     while boxes and _is_retracted(body, boxes[-1]):
         boxes.pop()
     if not boxes:
@@ -156,9 +158,8 @@ def _boxes(body: str) -> list[_Box]:
 
 def _is_joint(gap: str) -> bool:
     """Return whether the text between two boxes makes them items of one list: `and`, `, y =`."""
-    if len(gap) > _BESIDE_CHARS or "oxed" in gap:
-        return False
-    return re.fullmatch(r"(?:[^dklor]*[,&|])?M*(?:NE)?M*", _code(gap)) is not None
+    is_near = len(gap) <= _BESIDE_CHARS and "oxed" not in gap
+    return is_near and re.fullmatch(r"(?:[^dklor]*[,&|])?M*(?:NE)?M*", _code(gap)) is not None
 
 
 def _is_retracted(body: str, box: _Box) -> bool:

@@ -24,16 +24,15 @@ from harness.verify.read.tokens import MAX_CHARS
 from harness.verify.read.values import DECIMAL_DIGITS
 from harness.verify.read.words import asks_for_point
 
-GRAMMAR_VERSION = 28  # far from 6, differs from 6, 20 less than 30 are no 6 and no 20; more fonts and marks of Markdown
+GRAMMAR_VERSION = 29  # far from 6 and 20 less than 30 are no 6 and no 20; brackets across \text; {x} = 5 asks for x; more fonts and marks
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000
 _VERDICTS_REMEMBERED = 100_000
 _SHOWN_CHARS = 1_000
 _PLAIN_BOX = re.compile(r"\\boxed\{([1-9][0-9]{0,17})\}(?:[\s.$*]|\\[\])]|<\|\w{1,20}\|>)*")
-# What may deny a box: `extract` looks closer.
-_DENIALS = "not |never |nor |n't |n’t |than |but |cannot |of |be |equal |to |possibly |really |the "
-_OF_SETS = ("<", ">", r"\le", r"\ge", r"\in")
+_DENIALS = "not |never |nor |n't |n’t |than |but |cannot |of |be |equal |to |possibly |really |the "  # of a box; `extract` sees more
+_OF_SETS = ("<", ">", r"\le", r"\ge", r"\in(")
 _Key = tuple[str, str]
 _Graded = tuple[Verdict | None, Node, Node]  # the verdict by value, the gold answer and the answer
 

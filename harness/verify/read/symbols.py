@@ -8,7 +8,7 @@ from pathlib import Path
 _DATA = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 GREEK = list(_DATA["greek"].values())
 _TABLE = str.maketrans(_DATA["signs"] | {char: rf"\{name} " for char, name in _DATA["greek"].items()})
-_SLANTED = re.compile("[⁰¹²³⁴-⁹]+⁄[₀-₉]+")  # ⁷⁄₁₂
+_SLANTED = re.compile("(?<![⁰¹²³⁴-⁹])[⁰¹²³⁴-⁹]+⁄[₀-₉]+")  # ⁷⁄₁₂
 
 
 def fold(text: str) -> str:
@@ -31,7 +31,7 @@ SYMBOLS: dict[str, tuple[str, str]] = {
     for text, names in (rows | {"name": _NAMES, "command": _COMMANDS}.get(kind, {})).items()
     for name in names.split()
 }
-SYMBOLS |= {"$": ("mark", r"\$"), "": ("space", "")}
+SYMBOLS |= {"$": ("mark", r"\$"), "": ("space", ""), "varpi": ("name", r"\varpi")}
 LETTERS = frozenset(  # what letters without a backslash are commands and names as well
     name for name, (kind, text) in SYMBOLS.items() if name.isalpha() and kind in ("command", "name") and name not in ("O", "bar", "dot")
 ) - {"max", "min", "sec", "floor", "abs"}  # fmt: skip

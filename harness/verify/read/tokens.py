@@ -205,19 +205,21 @@ class _Scanner:
         fits = _PARTNERS[closing]
         place = len(self.frames) - 1
         while place and self.frames[place].opening not in fits:
-            # Braces hold everything; no other bracket closes beyond one.
-            place = 0 if self.frames[place].opening in ("{", "text") else place - 1
+            # Braces hold everything but `\text{ (or } 5)`; no other bracket closes beyond one.
+            place = 0 if self.frames[place].opening == "{" else place - 1
         if not place:
             self._put("mark", closing)
             return
-        while len(self.frames) - 1 > place:
+        while len(self.frames) - 1 > place and self.frames[place].opening != "text":
             self._splice()
-        frame = self.frames.pop()
+        frame = self.frames.pop(place)
+        for inner in self.frames[place:]:
+            inner.upright[0] = self.frames[place - 1].upright[0]
         items, last = _settled(frame.items), self._last()
         is_sign = frame.opening == "{" and len(items) == 1 and items[0].kind not in _OPERANDS
         is_argument = last is not None and (last.kind == "command" or last.text in ("^", "_"))
         if frame.opening == "text" or (is_sign and not is_argument):  # braces around one sign are none
-            self.frames[-1].items.extend(items)
+            self.frames[place - 1].items.extend(items)
             self.spaced = self.spaced or frame.upright[0]
         else:
             self.spaced = frame.spaced
