@@ -159,7 +159,7 @@ def test_answer_table_and_figure_name_metric_unit_and_margin(root):
 
 
 def test_every_metric_has_its_files_and_accuracy_is_never_called_by_another_name(root, tmp_path, monkeypatch):
-    monkeypatch.setattr("analysis.report.FIGURES", {})  # those of training, which `test_figures.py` draws
+    monkeypatch.setattr("analysis.figures.curves.FIGURES", {})  # those of training, which `test_figures.py` draws
     declare(root, ["length_wrong", "seconds"])
     paths = write_answer(root, "ladder", tmp_path, figures="all", formats=("svg",))
     names = {path.name for path in paths}
