@@ -1,19 +1,20 @@
-"""The list and the figure of many claims, from their effects.
+"""What the field claims, and what it did here: the table and the figure of all claims.
 
-python experiments/claims/page.py results --out DIR    # claims.md, effects.csv and figures/claims.* of the claims that a results root holds
-python experiments/claims/page.py --out DIR            # list and figure of the published effects.csv beside this file
+python experiments/claims/page.py results --out DIR    # of the claims that a results root holds
+python experiments/claims/page.py                      # the published ones again, from effects.csv beside this file
+python experiments/claims/page.py results              # puts the claims of a results root among the published ones
 
-The published effects.csv is of two looks at each decided claim, as they were made before a second look became a claim file of its own.
+It writes effects.csv, claims.md and figures/claims.*. Published claims that a tuned experiment answers are read from its table.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,104 +23,249 @@ from analysis.answer import finding_of
 from analysis.colours import VERDICTS
 from analysis.effects import declared_effects
 from analysis.figures.drawing import figure_style, legend_below, new_figure, save
-from analysis.frames import load_experiment
+from analysis.frames import Frames, load_experiment
 from analysis.headline import shorten
 from analysis.results import results_of
+from harness.experiment.planning import make_plan
+from harness.statistics.intervals import Estimate, finding
 from harness.store import ResultStore
 from harness.store.atomic import write_file
-from harness.store.foreign_text import csv_text, markdown
+from harness.store.foreign_text import csv_text
 
 HERE = Path(__file__).parent
+PUBLISHED = HERE.parents[1] / "results" / "published"
 COLOURS = {
     "holds here": VERDICTS["higher"].colour, "holds here, too small to matter": VERDICTS["higher"].colour,
     "reversed here": VERDICTS["lower"].colour, "reversed here, too small to matter": VERDICTS["lower"].colour,
-    "equivalent to nothing": VERDICTS["equivalent"].colour, "no effect": VERDICTS["equivalent"].colour,
-    "open": "#777777", "not resolved": "#777777", "not engaged": "#bbbbbb",
+    "no effect": VERDICTS["equivalent"].colour, "not resolved": "#777777", "not engaged": "#bbbbbb",
 }  # fmt: skip
+# Claim → the tuned experiment that has asked it, its arm, and whether its difference is that to the first arm.
+TUNED = {
+    "dapo_overlong_filtering": ("dapo_tuned", "+ overlong filtering", "delta"),
+    "dapo_clip_higher": ("dapo_tuned", "+ clip-higher", "delta"),
+    "dapo_soft_overlong": ("dapo_tuned", "+ soft overlong punishment", "delta"),
+    "dapo_token_level_loss": ("dapo_tuned", "+ token-level loss", "delta"),
+    "dapo_dynamic_sampling": ("dapo_tuned", "+ dynamic sampling", "delta"),
+    "dapo_whole": ("dapo_tuned", "+ dynamic sampling", "delta_base"),
+    "data_max_variance": ("data_policies", "half of each group, maximum variance", "delta"),
+    "data_solve_rate_band": ("data_policies", "solve rate within 0.2 and 0.8", "delta"),
+    "data_top_advantage": ("data_policies", "top half by advantage", "delta"),
+    "data_softmax_advantage": ("data_policies", "softmax of advantages", "delta"),
+}
+# Claim → the judged table of other people's runs that speaks on it, and the arm there.
+PUBLIC = {
+    "max_rl": ("remax_pass8", "maxrl"),
+    "drgrpo_accuracy": ("remax_pass8", "drgrpo"),
+    "data_solve_rate_band": ("dataflex_math", "diffband"),
+    "data_top_advantage": ("dataflex_math", "topk"),
+    "data_max_variance": ("dataflex_math", "maxvar"),
+    "data_softmax_advantage": ("dataflex_math", "softmax"),
+}
+_SCORES = {"remax_pass8": "Pass@8", "dataflex_math": "five benchmarks"}
+_MAIN = "main, Qwen2.5-7B-Instruct"  # of DataFlex-RL's groups
+_DIRECTIONS = {"equivalent": "the same", "not_lower": "no worse", "not_higher": "no better"}
 _ARROWS = {"higher": "→", "not_lower": "→|", "lower": "←", "not_higher": "|←", "equivalent": "="}
+_EFFECTS = [
+    "claim",
+    "title",
+    "comparison",
+    "metric",
+    "unit",
+    "effect",
+    "effect_low",
+    "effect_high",
+    "margin",
+    "seeds",
+    "words",
+    "engaged",
+    "rates",
+    "times_tokens",
+]
+_NAMES = {"value": "effect", "low": "effect_low", "high": "effect_high"}
+_HEADS = ("claim", "published", "of", "says", "here", "rates", "tokens", "SmolLM2", "public runs", "differs here")
 _WIDEST = 6.0  # margins; longer whiskers are cut at the frame
 
 
 def effects_of(root: Path) -> pd.DataFrame:
-    """One row a claim that the results root holds, values as shown (``unit``)."""
+    """One row a claim that the results root holds and whose runs have finished, values as shown (``unit``)."""
     store, rows = ResultStore(root), []
     for name in store.plans():
         if not store.plan(name).get("claim"):
             continue
-        results = results_of(load_experiment(root, name, curves=False))
-        plan, effect = results.experiment.plan, declared_effects(results)[0]
-        row = {"experiment": name, "title": plan.title, **effect.row, "effect": effect.row["value"]}
-        rows.append(row | {"words": str(finding_of(results)), **(plan.claim or {}), "notes": " | ".join(plan.notes)})
+        frames = load_experiment(root, name)
+        results = results_of(frames)
+        if not (effects := declared_effects(results)) or frames.unfinished:
+            continue
+        row = {_NAMES.get(key, key): value for key, value in effects[0].row.items()} | {
+            "claim": name.removeprefix("claim_"),
+            "title": frames.plan.title,
+            "words": str(finding_of(results)),
+        }
+        rows.append(row | {"rates": _rates(frames), "times_tokens": _times_tokens(frames)})
     return pd.DataFrame(rows)
 
 
-def list_text(looks: pd.DataFrame) -> str:
-    """The claims as a Markdown table, first looks with their second ones, and how often each word was said."""
-    lines = ["# All claims", "", "| claim | title | effect (95 % interval) | verdict |", "|---|---|---|---|"]
-    for _, row in looks.iterrows():
-        name = str(row["experiment"]).removeprefix("claim_") + ", again" * (row.get("look") == "second")
-        ends = "" if pd.isna(row["low"]) else f" [{row['low']:+.1f}, {row['high']:+.1f}]"
-        effect = f"{row['effect']:+.1f}{ends} {row['unit']}".replace("-", "−")
-        lines.append(f"| `{name}` | {markdown(row['title'])} | {effect} | {row['words']} |")
-    counts = Counter(looks["words"]).most_common()
-    return "\n".join([*lines, "", f"{len(looks)}: {', '.join(f'{count} {word}' for word, count in counts)}."]) + "\n"
+def _rates(frames: Frames) -> str:
+    """The learning rates of reference and arm, `2e-4, 4e-4`; an asterisk where one lies at the edge of what was tried."""
+    tuning, said = frames.plan.tuning, []
+    for arm in frames.plan.arms:
+        rate = float(frames.settings[arm.name]["optimizer"]["learning_rate"])
+        points = [float(point.rpartition("=")[2]) for point in (tuning.scores or {})[arm.name]] if tuning else [0.0]
+        mark = "*" if rate in (min(points), max(points)) else ""
+        said.append(f"{rate:.0e}".replace("e-0", "e-") + mark)
+    return ", ".join(said)
 
 
-def claims_figure(looks: pd.DataFrame) -> Figure:
+def _times_tokens(frames: Frames) -> float:
+    """Generated tokens of the arm, as a multiple of its reference's."""
+    tokens = frames.spent.groupby("arm")["tokens"].mean()
+    reference, arm = (tokens.get(planned.name, float("nan")) for planned in frames.plan.arms)
+    return round(arm / reference, 2) if reference else float("nan")
+
+
+def tuned_effects() -> Iterator[dict[str, object]]:
+    """The claims that a published tuned experiment has asked; its intervals hold together."""
+    for claim, (experiment, arm, column) in TUNED.items():
+        table = pd.read_csv(PUBLISHED / experiment / "tables" / f"{experiment}.csv").set_index("arm")
+        trials = pd.read_csv(PUBLISHED / experiment / "tables" / f"{experiment}-tuning.csv").set_index("arm")
+        row, plan = table.loc[arm], make_plan([f"claim={claim}"])
+        reference = table.index[1] if column == "delta_base" else table.index[table.index.get_loc(arm) - 1]
+        reference = reference if experiment == "dapo_tuned" else table.index[1]
+        ends = [row[f"{column}{end}"] for end in ("", "_low", "_high", "_margin")]
+        estimate = Estimate(*ends[:3], seeds=int(row[f"{column}_seeds"]), margin=ends[3])
+        rates = [trials.loc[name, "best"].removeprefix("learning rate ") for name in (reference, arm)]
+        yield {
+            "claim": claim,
+            "title": plan.title,
+            "comparison": f"{experiment}: {arm} against {reference}",
+            "metric": "avg",
+            "unit": "points",
+            "engaged": row["engaged"] if column == "delta" else "",
+            **dict(
+                zip(
+                    ("effect", "effect_low", "effect_high", "margin"),
+                    (round(100 * end, 4) for end in ends),
+                    strict=True,
+                )
+            ),
+            "seeds": estimate.seeds,
+            "words": str(finding(estimate, plan.expects or "higher", "hardly" in str(row["engaged"]))),
+            "rates": ", ".join(f"{float(rate):.0e}".replace("e-0", "e-") for rate in rates),
+        }
+
+
+def claims_text(effects: pd.DataFrame) -> str:
+    """The table of all claims, those that hold first, and how often each word was said."""
+    language = pd.read_csv(HERE / "language_model.csv").assign(unit="points").set_index("claim")
+    rows = []
+    for row in effects.to_dict("records"):
+        name = row["claim"]
+        claim = make_plan([f"claim={name}"]).record()["claim"]
+        tokens = f"× {row['times_tokens']:.2g}" if row.get("times_tokens", 0) > 0 else ""
+        smollm = _cell(language.loc[name]) if name in language.index else ""
+        setting = "" if "not read" in claim["setting"] else claim["setting"]
+        says = _DIRECTIONS.get(claim["expects"], claim["expects"])
+        texts = (row["title"], claim["statement"] + _paper(claim["source"]), setting, says, _cell(row), row["rates"])
+        texts += (tokens, smollm, _public(name), claim["differs"])
+        rows.append(([*COLOURS].index(row["words"]), str(row["title"]).lower(), " | ".join(map(str, texts))))
+    counts = Counter(effects["words"]).most_common()
+    said = f"{len(effects)} claims: {', '.join(f'{count} {word}' for word, count in counts)}."
+    lines = [f"| {text} |" for *_, text in sorted(rows)]
+    return "\n".join([said, "", f"| {' | '.join(_HEADS)} |", f"{'|---' * len(_HEADS)}|", *lines]) + "\n"
+
+
+def _cell(row: pd.Series) -> str:
+    """A difference with its interval and its verdict."""
+    digits, unit = (2 if row["unit"] == "nats" else 1), "" if row["unit"] == "points" else f" {row['unit']}"
+    numbers = (
+        f"{row['effect']:+.{digits}f} [{row['effect_low']:+.{digits}f}, {row['effect_high']:+.{digits}f}]".replace(
+            "-", "−"
+        )
+    )
+    return f"{numbers}{unit} {row['words'].replace('holds', '**holds**').replace('reversed', '**reversed**')}"
+
+
+def _public(claim: str) -> str:
+    """What other people's runs say of a claim, model by model; nothing where none do."""
+    if claim not in PUBLIC:
+        return ""
+    name, arm = PUBLIC[claim]
+    judged = pd.read_csv(PUBLISHED / "public_tables" / name / f"{name}.csv")
+    judged = judged[(judged["arm"] == arm) & (judged["group"].eq(_MAIN) | (name != "dataflex_math"))]
+    scale = 1 if judged["score"].max() > 1 else 100  # DataFlex-RL's table is in per cent
+    said = []
+    for _, row in judged.iterrows():
+        shown = {
+            _NAMES[key]: scale * row[name]
+            for key, name in (("value", "delta"), ("low", "delta_low"), ("high", "delta_high"))
+        }
+        group = row["group"].removeprefix("main, ")
+        said.append(f"{group} {_cell(pd.Series(shown | {'unit': 'points', 'words': row['delta_verdict']}))}")
+    return f"{_SCORES[name]}: {'; '.join(said)} ([runs](../../results/published/public_tables/{name}))"
+
+
+def _paper(text: str) -> str:
+    """The number of the first paper that a source names, as a link; nothing where it names none."""
+    number = re.search(r"arXiv:(\d{4}\.\d{5})", text)
+    return f" [{number[1]}](https://arxiv.org/abs/{number[1]})" if number else ""
+
+
+def claims_figure(effects: pd.DataFrame) -> Figure:
     """One row a claim, by verdict and effect in its margins; the arrow after its name is what the source predicts."""
-    looks = looks.dropna(subset="low")
-    looks = looks.assign(**looks[["effect", "low", "high"]].div(looks["margin"], axis=0))
-    second = looks["look"] == "second" if "look" in looks else np.zeros(len(looks), dtype=bool)
-    firsts, seconds = looks[~second], looks[second].set_index("experiment")
+    effects = effects.dropna(subset="effect_low")
+    effects = effects.assign(**effects[["effect", "effect_low", "effect_high"]].div(effects["margin"], axis=0))
     # Verdicts in the order of the legend, the largest effect of each first.
-    firsts = firsts.assign(order=firsts["words"].map([*COLOURS].index))
-    firsts = firsts.sort_values(["order", "effect"], ascending=[True, False], kind="stable")
-    figure, axes = new_figure(wide=True, height=0.8 + 0.07 * len(firsts))
+    effects = effects.assign(order=effects["words"].map([*COLOURS].index))
+    effects = effects.sort_values(["order", "effect"], ascending=[True, False], kind="stable")
+    figure, axes = new_figure(wide=True, height=0.8 + 0.09 * len(effects))
     axes.axvspan(-1, 1, color=VERDICTS["equivalent"].colour, alpha=0.10, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
-    reach = min(_WIDEST, 1.05 * float(firsts[["low", "high"]].abs().to_numpy().max(initial=1.2)))
-    for y, (_, first) in enumerate(firsts.iterrows()):
-        _draw(axes, first, y, reach)
-        if first["experiment"] in seconds.index:
-            _draw(axes, seconds.loc[first["experiment"]], y + 0.3, reach, second=True)
-    labels = [f"{shorten(one['title'], 42)} {_ARROWS[one['expects']]}" for _, one in firsts.iterrows()]
+    reach = min(_WIDEST, 1.05 * float(effects[["effect_low", "effect_high"]].abs().to_numpy().max(initial=1.2)))
+    labels = []
+    for y, (_, effect) in enumerate(effects.iterrows()):
+        _draw(axes, effect, y, reach)
+        expects = make_plan([f"claim={effect['claim']}"]).expects or ""
+        labels.append(f"{shorten(effect['title'], 34)} {_ARROWS[expects]}")
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.set_xlim(-reach, reach)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(
-        "effect in margins of the claim, 95 % interval of each alone (band: within the margin; hollow: the second look)\n"
+        "effect in margins of the claim, with its 95 % interval (band: within the margin)\n"
         "predicted: → higher, ← lower, →| not lower, |← not higher, = none; triangle: beyond the frame"
     )
-    words = firsts["words"].unique().tolist()
+    words = effects["words"].unique().tolist()
     legend_below(figure, [axes.scatter([], [], s=22, color=COLOURS[word]) for word in words], words)
     return figure
 
 
-def _draw(axes: Axes, look: pd.Series, y: float, reach: float, *, second: bool = False) -> None:
-    """A line with a dot in the colour of the word, beyond ``reach`` an arrow; a second look is thin and hollow."""
-    value, colour = look["effect"], COLOURS[look["words"]]
-    axes.plot([look["low"], look["high"]], [y, y], color=colour, linewidth=0.8 if second else 1.3, zorder=2)
+def _draw(axes: Axes, effect: pd.Series, y: float, reach: float) -> None:
+    """A line with a dot in the colour of the word, beyond ``reach`` an arrow."""
+    value, colour = effect["effect"], COLOURS[effect["words"]]
+    axes.plot([effect["effect_low"], effect["effect_high"]], [y, y], color=colour, linewidth=1.3, zorder=2)
     marker = "o" if abs(value) < reach else ">" if value > 0 else "<"
-    face, size = ("white", 9) if second else (colour, 18)
-    place = min(max(value, -0.97 * reach), 0.97 * reach)
-    axes.scatter([place], [y], s=size, marker=marker, facecolors=face, edgecolors=colour, linewidths=0.8, zorder=3)
+    axes.scatter([min(max(value, -0.97 * reach), 0.97 * reach)], [y], s=18, marker=marker, color=colour, zorder=3)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write list and figure, and with a results root its effects; 0, or 2 where it holds no claim."""
+    """Write effects, table and figure; 0, or 2 where a results root holds no claim that has finished."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", nargs="?", type=Path, help="results root")
-    parser.add_argument("--out", type=Path, required=True, help="folder for what is written")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder for what is written")
     options = parser.parse_args(arguments)
-    looks = pd.read_csv(HERE / "effects.csv") if options.root is None else effects_of(options.root)
-    if not len(looks):
-        parser.exit(2, f"{options.root} holds no claim that has been run; run one with: harness run claim=NAME\n")
-    if options.root is not None:
-        write_file(options.out / "effects.csv", csv_text(looks).encode())
-    write_file(options.out / "claims.md", list_text(looks).encode())
+    effects = pd.DataFrame() if options.root is None else effects_of(options.root)
+    if options.root is not None and not len(effects):
+        parser.exit(2, f"{options.root} holds no claim that has finished; run one with: harness run claim=NAME\n")
+    if options.out == HERE:
+        known = HERE / "effects.csv"
+        before = pd.read_csv(known) if known.exists() else pd.DataFrame()
+        effects = pd.concat([before, pd.DataFrame(tuned_effects()), effects], ignore_index=True)
+        effects = effects.drop_duplicates("claim", keep="last").sort_values("claim", ignore_index=True)
+    effects = effects.reindex(columns=_EFFECTS)
+    write_file(options.out / "effects.csv", csv_text(effects).encode())
+    write_file(options.out / "claims.md", f"# All claims\n\n{claims_text(effects)}".encode())
     with figure_style("paper"):
-        save(claims_figure(looks), options.out / "figures", "claims", ("pdf", "png"))
+        save(claims_figure(effects), options.out / "figures", "claims", ("png",))
     return 0
 
 

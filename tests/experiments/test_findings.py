@@ -17,12 +17,15 @@ FOLDER = ROOT / "experiments" / "public_tables"
 PAGE = (FOLDER / "README.md").read_text()
 
 
-def test_the_table_of_sentences_is_that_of_the_claims() -> None:
-    script = runpy.run_path(str(ROOT / "experiments" / "claims" / "findings.py"))
-    page = (ROOT / "experiments" / "claims" / "sentences.md").read_text(encoding="utf-8")
-    assert script["update_page"](page) == page, "run python experiments/claims/findings.py"
-    with pytest.raises(ValueError, match="two marks"):
-        script["update_page"]("# Sentences")
+def test_the_table_of_claims_is_that_of_their_effects(tmp_path: Path) -> None:
+    """And the claims that a tuned experiment asks are as its table has them."""
+    folder = ROOT / "experiments" / "claims"
+    script = runpy.run_path(str(folder / "page.py"))
+    effects = pd.read_csv(folder / "effects.csv").fillna({"engaged": ""})
+    assert (folder / "claims.md").read_text(encoding="utf-8") == f"# All claims\n\n{script['claims_text'](effects)}"
+    tuned = pd.DataFrame(script["tuned_effects"]()).sort_values("claim", ignore_index=True)
+    same = effects[effects["claim"].isin(tuned["claim"])].reset_index(drop=True)
+    pd.testing.assert_frame_equal(same[tuned.columns], tuned, check_dtype=False)
 
 
 def test_the_two_regimes_are_compared_by_the_published_seeds(capsys: pytest.CaptureFixture[str]) -> None:
