@@ -18,9 +18,9 @@ _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)", re.DOTALL)
 _LAST_NUMBER = re.compile(r"\d{1,12}(?=\D*\Z)")
 # What stands where an answer is missing, in words without marks.
 _NO_ANSWER = re.compile(
-    r"|n a|na|none|null|nan|nil|unknown|tbd|tba|todo|missing|omitted|unavailable|various|proof|not (available|given|applicable|provided)|"
-    r"no answer|no (answer|solution) (given|provided|found)|blank|answers? (may|will) vary|(see|refer to|as (in|shown)|shown in)\b.*|"
-    r"(the )?(fig|figure|diagram|graph)( \w+)?"
+    r"|n a|na|none|null|nan|nil|unknown|tbd|tba|todo|pending|missing|omitted|unavailable|various|proof|blank|no answer|"
+    r"not (available|given|applicable|provided|found)|no (answer|solution) (given|provided|found)|answers? (may|will) vary|"
+    r"(see|refer to|as (in|shown)|shown in)\b.*|(the )?(fig|figure|diagram|graph)( \w+)?"
 )
 _SILENT = re.compile(r"\\(?:text|mathrm|textbf|mbox|boxed)\s*(?=\{)|\\(?:ldots|dots|cdots|quad|[,;! ])|[$~]")
 

@@ -53,7 +53,7 @@ def test_a_killed_supervisor_leaves_no_worker_and_the_next_one_finishes_the_rest
     wait_until(lambda: some_steps_done(store, 7))
     first.kill()
     wait_until(lambda: not first.others(), seconds=60, what="orphans to end")
-    assert not list(scratch.glob("pymp-*"))
+    wait_until(lambda: not list(scratch.glob("pymp-*")), seconds=60, what="the fork server's folder to go")
     first.output()
     assert "failed=[]" in Supervisor(store.root, RUNS, STEPS, SECONDS).output()
     histories = outcomes(store)
