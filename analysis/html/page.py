@@ -98,7 +98,7 @@ def document(
 ) -> str:  # fmt: skip
     """Return a page of sections, with data for its scripts as JSON elements and nothing from outside.
 
-    With the ``version`` of the store it asks its server (`harness.commands._server`) for a newer one, and loads itself again.
+    With the ``version`` of the store it asks its server (`harness.commands.view`) for a newer one, and loads itself again.
     ``facts`` stand under the title.
     """
     scripts = (*scripts, "live.js") if version else scripts

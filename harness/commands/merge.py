@@ -19,8 +19,7 @@ ARGUMENTS = {"sources": {"nargs": "+", "help": "ROOT_OR_PACK ... [runtime.result
 
 
 def run(options: argparse.Namespace) -> int:
-    store = select([item for item in options.sources if of_machine(item)]).store
-    found = False
+    store, code = select([item for item in options.sources if of_machine(item)]).store, Exit.DONE
     for source in options.sources:
         if not of_machine(source):
             try:
@@ -28,6 +27,7 @@ def run(options: argparse.Namespace) -> int:
                 print(f"{source}: {format_count(new, 'new run')}")
             except StoreError as error:
                 left = [str(error)]
-            print("".join(f"harness merge: {line}\n" for line in left), end="", file=sys.stderr)
-            found |= bool(left)
-    return Exit.FOUND if found else Exit.DONE
+            for line in left:
+                print(f"harness merge: {line}", file=sys.stderr)
+                code = Exit.FOUND
+    return code

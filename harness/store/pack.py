@@ -9,49 +9,52 @@ from pathlib import Path
 from typing import Any
 
 from harness.store import atomic, layout, seal
-from harness.store.atomic import write_errors
-from harness.store.error import StoreError, StoreFull, StoreReadOnly
-from harness.store.layout import files_to_move, report_files
+from harness.store.error import StoreError
 from harness.store.lease import acquire
 from harness.store.reader import ResultStore
 from harness.store.run import RunDir
 
-SUFFIX = ".tar.xz"
 _OF_NOBODY: dict[str, Any] = {"mtime": 0, "mode": 0o644, "uid": 0, "gid": 0, "uname": "", "gname": ""}
 # A pack of ours is a fifth to a third of its content, and a file takes at least some hundred bytes of it.
 _LEAST_BYTES, _MOST_TIMES, _LEAST_FILES, _BYTES_OF_A_FILE = 1 << 28, 20, 1000, 32
 
 
-def _names(store: ResultStore, experiment: str) -> list[str]:
-    """The experiment and those of its first parts, whose runs have set values of its own."""
-    parts = [str(part["experiment"]) for part in store.plan(experiment).get("parts") or ()]
-    return list(dict.fromkeys([experiment, *(name for name in parts if name in store.plans())]))
+def write_pack(store: ResultStore, experiment: str, out: Path) -> tuple[int, int, list[str]]:
+    """Write what a report of an experiment and of its first parts reads, the same bytes for the same content.
 
-
-def planned_ids(store: ResultStore, experiment: str) -> list[str]:
-    """The ids of all runs of an experiment and of its first parts."""
-    plans = map(store.plan, _names(store, experiment))
-    return sorted({str(run_id) for plan in plans for arm in plan["arms"] for run_id in arm["runs"].values()})
-
-
-def write_pack(store: ResultStore, experiment: str, out: Path) -> list[str]:
-    """Write what a report of an experiment and of its first parts reads, the same bytes for the same content; returns the ids of its runs.
-
-    A run that finished and lacks a file since, or whose manifest cannot be read, is left out. Raises `StoreError`.
+    Returns how many runs it holds, how many are planned, and why runs are left out that finished and lack a file since, or whose manifest
+    cannot be read. Raises `StoreError`.
     """
-    runs = [run for run in map(store.run, planned_ids(store, experiment)) if run.exists() and not run.fault()]
+    parts = [str(part["experiment"]) for part in store.plan(experiment).get("parts") or ()]
+    names = dict.fromkeys([experiment, *(name for name in parts if name in store.plans())])
+    arms = [arm for name in names for arm in store.plan(name)["arms"]]
+    runs = [store.run(run_id) for run_id in sorted({run_id for arm in arms for run_id in arm["runs"].values()})]
+    faults = {run.run_id: fault for run in runs if (fault := run.fault())}
+    whole = [run.path for run in runs if run.exists() and run.run_id not in faults]
 
     def write(path: Path) -> None:
         with tarfile.open(path, "w:xz", preset=9) as archive:
-            for folder in (
-                *(layout.experiment_dir(store.root, name) for name in _names(store, experiment)),
-                *(run.path for run in runs),
-            ):
-                for name, file in files_to_move(store.root, folder).items():
+            for folder in (*(layout.experiment_dir(store.root, name) for name in names), *whole):
+                for name, file in layout.files_to_move(store.root, folder).items():
                     archive.add(file, name, filter=lambda entry: entry.replace(**_OF_NOBODY, deep=False))
 
     atomic.publish_file(out, write)
-    return [run.run_id for run in runs]
+    return len(whole), len(runs), list(faults.values())
+
+
+def merge(store: ResultStore, source: Path) -> tuple[int, list[str]]:
+    """Take over what a pack or another results root holds. Returns how many runs are new, and what stays there, with the reason.
+
+    What finished here is never replaced. Raises `StoreError`: there is no pack and no root, or this one cannot be written.
+    """
+    runs = layout.runs_dir(store.root)
+    with acquire(store.cache_dir("leases") / "merge.lock", wait_seconds=math.inf), atomic.write_errors(runs):
+        atomic.make_folder(runs)
+        atomic.remove_leftovers(runs)  # of a merge that was killed
+        with tempfile.TemporaryDirectory(dir=runs, prefix=".", suffix=".tmp") as folder:
+            if not source.is_dir():
+                _unpack(source, Path(folder))
+            return _merge_root(store, ResultStore(source if source.is_dir() else folder))
 
 
 def _unpack(pack: Path, folder: Path) -> None:
@@ -74,22 +77,6 @@ def _unpack(pack: Path, folder: Path) -> None:
         raise StoreError(f"{pack} is no folder and no pack, or it is torn ({error}); copy it again") from error
 
 
-def merge(store: ResultStore, source: Path) -> tuple[int, list[str]]:
-    """Take over what a pack or another results root holds. Returns how many runs are new, and what stays there, with the reason.
-
-    What finished here is never replaced. Raises `StoreError`: there is no pack and no root, or this one cannot be written.
-    """
-    runs = layout.runs_dir(store.root)
-    with acquire(store.cache_dir("leases") / "merge.lock", wait_seconds=math.inf), write_errors(runs):
-        atomic.make_folder(runs)
-        atomic.remove_leftovers(runs)  # of a merge that was killed
-        if source.is_dir():
-            return _merge_root(store, ResultStore(source))
-        with tempfile.TemporaryDirectory(dir=runs, prefix=".", suffix=".tmp") as folder:
-            _unpack(source, Path(folder))
-            return _merge_root(store, ResultStore(folder))
-
-
 def _merge_root(store: ResultStore, other: ResultStore) -> tuple[int, list[str]]:
     if other.root.resolve() == store.root.resolve() or not layout.runs_dir(other.root).is_dir():
         raise StoreError(f"{other.root} is no results root of another place with runs/; name such a folder, or a pack")
@@ -97,19 +84,17 @@ def _merge_root(store: ResultStore, other: ResultStore) -> tuple[int, list[str]]
     for run_id in other.run_ids():
         try:
             new += _merge_run(store.run(run_id), other.run(run_id))
-        except (StoreFull, StoreReadOnly):
-            raise
         except (StoreError, OSError) as error:  # OSError: a folder where a file is, a disk that does not read
             left.append(f"run {run_id} stays there: {error}")
     for name in other.plans():
-        for file, path in files_to_move(other.root, layout.experiment_dir(other.root, name)).items():
-            if not (store.root / file).exists():
-                atomic.write_file(store.root / file, path.read_bytes())
-            elif path.name == layout.DECLARED:  # lines begin with their times
-                lines = {*(store.root / file).read_bytes().splitlines(True), *path.read_bytes().splitlines(True)}
-                atomic.write_file(store.root / file, b"".join(sorted(lines)))
-            elif (store.root / file).read_bytes() != path.read_bytes():
+        for file, path in layout.files_to_move(other.root, layout.experiment_dir(other.root, name)).items():
+            here, content = store.root / file, path.read_bytes()
+            if path.name == layout.DECLARED and here.exists():  # lines begin with their times
+                content = b"".join(sorted({*here.read_bytes().splitlines(True), *content.splitlines(True)}))
+            elif here.exists() and here.read_bytes() != content:
                 left.append(f"{file} here stays; `harness run` with the arms and seeds of both finds all their runs")
+                continue
+            atomic.write_file(here, content)
     return new, left
 
 
@@ -117,29 +102,25 @@ def _merge_run(ours: RunDir, theirs: RunDir) -> bool:
     """Take a run that is not here, or that is not finished here and is there. Raises `StoreError` with the reason why it stays there."""
     if fault := theirs.fault():
         raise StoreError(fault)
-    if _is_whole(ours) and theirs.status == "finished" and _samples(ours) != _samples(theirs):
-        raise StoreError("it finished here with other results; another runtime.results takes those")
-    if ours.exists() and (theirs.status != "finished" or ours.status == layout.UNREADABLE):
-        return False
-    files = files_to_move(theirs.path.parents[1], theirs.path).values()
-    names = {path.relative_to(theirs.path).as_posix(): path for path in files}
-    if missing := report_files(theirs.path).keys() - names.keys():
-        raise StoreError(f"its file {min(missing)} is a link, or has no name of ours")
+    paths, is_finished = layout.files_to_move(theirs.path.parents[1], theirs.path).values(), theirs.status == "finished"
+    if missing := set(layout.report_files(theirs.path).values()).difference(paths):
+        raise StoreError(f"its file {min(missing).relative_to(theirs.path)} is a link, or has no name of ours")
 
     def write(folder: Path) -> None:
-        for name, path in names.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, folder / name)
+        for path in paths:
+            copy = folder / path.relative_to(theirs.path)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
 
-    with ours.lock():
-        if is_new := not _is_whole(ours):  # it may have ended here meanwhile
+    with ours.lock():  # it may end here meanwhile
+        if ours.status == "finished" and not ours.fault():
+            if is_finished and _samples(ours) != _samples(theirs):
+                raise StoreError("it finished here with other results; another runtime.results takes those")
+            return False
+        if is_taken := not ours.exists() or (is_finished and ours.status != layout.UNREADABLE):
             atomic.publish_directory(ours.path, write)
-    return is_new
-
-
-def _is_whole(run: RunDir) -> bool:
-    return run.status == "finished" and not run.fault()
+    return is_taken
 
 
 def _samples(run: RunDir) -> object:
-    return seal.seal_of({name: path for name, path in report_files(run.path).items() if "/" in name})
+    return seal.seal_of({name: path for name, path in layout.report_files(run.path).items() if "/" in name})

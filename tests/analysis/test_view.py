@@ -108,7 +108,7 @@ def test_a_computation_that_breaks_is_said_and_tried_again_with_the_next_version
         raise FileNotFoundError("part-000.parquet went away")
 
     with monkeypatch.context() as patch, served(growing.root) as url:
-        patch.setattr("harness.commands._server.results_of", broken)
+        patch.setattr("harness.commands.view.results_of", broken)
         assert "part-000.parquet went away" in ask(f"{url}/ladder")[1]
         assert "Traceback" in capsys.readouterr().err
         patch.undo()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.commands._server import Server
+from harness.commands.view import Server
 
 RUNGS = [("a", "first arm", 0.4, 1.0), ("b", "+ second arm", 0.8, 1.0)]
 SMALL = {"rungs": RUNGS, "seeds": (0, 1), "problems": 6, "n": 4, "steps": 6, "evaluate": (0, 3, 6)}
