@@ -27,17 +27,11 @@ PAIRS = {f"rung {rung}": (rung, rung - 1) for rung in range(1, 6)} | {"all five"
 TOGETHER = 0.95 ** (1 / len(PAIRS))
 
 
-def cold_started() -> pd.DataFrame:
-    """Final scores in points, a row a seed and a column an arm."""
-    scores = pd.read_parquet(PUBLISHED / "language_ladder_gpu" / "frames" / "scores.parquet")
+def final_scores(folder: str) -> pd.DataFrame:
+    """Final scores of a published experiment in points, a row a seed and a column an arm."""
+    scores = pd.read_parquet(PUBLISHED / folder / "frames" / "scores.parquet")
     final = scores[(scores["metric"] == "avg") & (scores["step"] == scores["step"].max())]
     return 100 * final.pivot(index="seed", columns="arm", values="value")
-
-
-def cut_off(folder: str) -> pd.DataFrame:
-    """As `cold_started`, of an earlier experiment."""
-    scores = pd.read_csv(PUBLISHED / folder / "tables" / "per-seed.csv")
-    return 100 * scores.pivot(index="seed", columns="arm", values="avg")
 
 
 def difference(scores: pd.DataFrame, arm: int, reference: int) -> NDArray[np.float64]:
@@ -54,7 +48,8 @@ def interval(values: NDArray[np.float64]) -> str:
 
 
 def main() -> None:
-    cold, regimes = cold_started(), [cut_off("language_cut_off"), cut_off("language_cut_off_again")]
+    cold = final_scores("language_ladder_gpu")
+    regimes = [final_scores("language_cut_off"), final_scores("language_cut_off_again")]
     for name, pair in PAIRS.items():
         reference = difference(cold, *pair)
         cells = [name, *(interval(difference(scores, *pair)) for scores in regimes), interval(reference)]

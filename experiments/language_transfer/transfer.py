@@ -2,8 +2,9 @@
 
 python experiments/language_transfer/transfer.py ROOT... [--predictions FILE] [--out FOLDER]
 
-The testbed's side is predictions.csv here, written before the runs. The language
+The testbed's side is predictions.csv here, or the test's predictions_test.csv, both written before the runs. The language
 model's side is read from the experiments that it names, each from the first ROOT that has it; where none has NAME_gpu, NAME counts.
+A file with the columns `predicted` and `wrong_reward` is a test: its predictions are scored beside two trivial rivals.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from scipy.stats import binomtest, spearmanr
 
 from analysis import difference, load, save_figure
 from analysis.api import NoValueError
+from analysis.colours import is_hollow, look_of
 from analysis.figures.drawing import figure_style, label_rows, new_figure
-from analysis.figures.effects import draw_verdicts
 from analysis.results import Results
 from analysis.tables.table import Cell, Column, Table, bounds_text, number_text, to_markdown
 from harness.experiment.plan import PlanError
@@ -42,12 +43,17 @@ _DIRECTIONS = {"higher": 1, "lower": -1}
 
 @dataclass(frozen=True)
 class Pair:
-    """One comparison on both sides, in points of accuracy: the testbed's estimate with its word, and the language model's."""
+    """One comparison on both sides, in points of accuracy: the testbed's estimate with its verdict, and the language model's.
+
+    A test has two predictions of the language model's effect, too: by the testbed, scaled, and by "nothing matters but a wrong reward".
+    """
 
     label: str
     testbed: Estimate
     word: str
     language: Estimate
+    scaled: float = math.nan
+    wrong_reward: float = math.nan
 
     @property
     def direction_holds(self) -> bool | None:
@@ -82,7 +88,8 @@ def pairs_of(roots: Sequence[Path], predictions: pd.DataFrame) -> list[Pair]:
         plan = results.experiment.plan
         label = f"{plan.arm(row['arm']).label.removeprefix('+ ')} against {plan.arm(row['reference']).label.removeprefix('+ ')}"
         label += "" if metric == "avg" else f", {metric.capitalize()}"
-        pairs.append(Pair(label, testbed, row["word"], language))
+        predicted = (row.get("predicted", math.nan), row.get("wrong_reward", math.nan))
+        pairs.append(Pair(label, testbed, row["word"], language, *predicted))
     return pairs
 
 
@@ -108,9 +115,9 @@ def transfer_table(pairs: Sequence[Pair]) -> Table:
     columns = (
         Column("comparison", "comparison"),
         Column("testbed", "testbed, points"),
-        Column("predicted", "predicted word"),
+        Column("predicted", "predicted verdict"),
         Column("language", "language model, points"),
-        Column("found", "found word"),
+        Column("found", "verdict"),
         Column("seeds", "seeds", 0),
         Column("sign", "sign"),
     )
@@ -133,7 +140,7 @@ def agreement(pairs: Sequence[Pair]) -> list[str]:
         matches = sum(pair.language.verdict.value.startswith(pair.word) for pair in cases)
         ends = binomtest(matches, len(cases)).proportion_ci()
         lines.append(
-            f"Word: {matches} of {len(cases)} comparisons that more than two seeds decide here have the testbed's word "
+            f"Verdict: {matches} of {len(cases)} comparisons that more than two seeds decide here have the testbed's "
             f"({100 * matches / len(cases):.0f} %, {100 * ends.low:.0f} to {100 * ends.high:.0f}); {len(pairs) - len(cases)} are open."
         )
     if len(pairs) > 2:
@@ -143,9 +150,34 @@ def agreement(pairs: Sequence[Pair]) -> list[str]:
     lines.append(
         f"Distance of the two effects: {sum(gaps) / len(gaps):.1f} points on average, {max(gaps):.1f} at most."
     )
+    lines += score(pairs)
     lines.append(
         "Points of accuracy. Testbed: intervals as published there. Language model: 95 %, paired by seed, each alone; none with one seed."
     )
+    return lines
+
+
+def score(pairs: Sequence[Pair]) -> list[str]:
+    """The mean absolute error of the testbed and of two trivial rivals, and their verdicts; nothing without a test."""
+    if any(math.isnan(pair.scaled) for pair in pairs):
+        return []
+    cases = [pair for pair in pairs if pair.language.verdict is not Verdict.NOT_RESOLVED]
+    rivals = {
+        "the testbed, scaled": [(pair.scaled, pair.word) for pair in pairs],
+        "the testbed as it is": [(pair.testbed.value, pair.word) for pair in pairs],
+        "nothing matters": [(0.0, "equivalent") for _ in pairs],
+        "nothing matters but a wrong reward": [
+            (pair.wrong_reward, "lower" if pair.wrong_reward < 0 else "equivalent") for pair in pairs
+        ],
+    }
+    lines = []
+    for name, predictions in rivals.items():
+        errors = [abs(value - pair.language.value) for pair, (value, _) in zip(pairs, predictions, strict=True)]
+        words = {pair.label: word for pair, (_, word) in zip(pairs, predictions, strict=True)}
+        matches = sum(pair.language.verdict.value.startswith(words[pair.label]) for pair in cases)
+        lines.append(
+            f"Score of *{name}*: mean absolute error {sum(errors) / len(errors):.1f} points; {matches} of {len(cases)} decided verdicts."
+        )
     return lines
 
 
@@ -158,7 +190,7 @@ def _drawn(pair: Pair) -> Estimate:
 
 
 def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], label: str, limits: tuple[float, float]) -> Figure:
-    """Draw one row a comparison: the first effect with its interval, faint, below it the second, in the looks of their words.
+    """Draw one row a comparison: the first effect with its interval, faint, below it the second, in the looks of their verdicts.
 
     ``limits``: the ends of the axis; an effect that lies outside has an arrow.
     """
@@ -166,9 +198,17 @@ def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], label: str, l
     # Letters are wider where the file is drawn than where the layout measures them.
     figure.set_layout_engine("constrained", w_pad=0.16, h_pad=0.04)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
-    for side, alpha in enumerate((0.45, 1.0)):
-        estimates = {row + 0.36 * side - 0.18: pair[side] for row, pair in enumerate(points.values())}
-        draw_verdicts(axes, estimates, limits, alpha)
+    axes.set_xlim(*limits)
+    for row, pair in enumerate(points.values()):
+        for estimate, y, alpha in ((pair[0], row - 0.18, 0.45), (pair[1], row + 0.18, 1.0)):
+            look = look_of(estimate.verdict)
+            axes.plot([estimate.low, estimate.high], [y, y], color=look.colour, alpha=alpha, linewidth=1)
+            outside = "<" if estimate.value < limits[0] else ">" if estimate.value > limits[1] else ""
+            face = "white" if is_hollow(estimate.verdict) else look.colour
+            place = min(max(estimate.value, limits[0]), limits[1])
+            axes.plot(
+                place, y, outside or look.marker, color=look.colour, markerfacecolor=face, alpha=alpha, clip_on=False
+            )
     words = ["\n".join(f"{number_text(e.value, 1, signed=True)} {e.words()}" for e in pair) for pair in points.values()]
     label_rows(axes, [textwrap.fill(name, 34) for name in points], words)
     axes.set_xlabel(label)

@@ -1,7 +1,6 @@
 """Every published main table comes out of the scores of its seeds alone: the same numbers, intervals and words.
 
-The scores are `frames/scores.parquet` or `per-seed.csv` beside the table, the question is the experiment's declaration; nothing else is
-read.
+The scores are `frames/scores.parquet` beside the table, the question is the experiment's declaration; nothing else is read.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.frames import RUNS, SCORES, STEPS, Frames, long
+from analysis.frames import RUNS, SCORES, STEPS, Frames
 from analysis.results import Results, results_of
 from analysis.tables.experiment import main_table
 from analysis.tables.table import to_frame
@@ -26,20 +25,16 @@ COMMANDS = {
     "data_policies": FOUR,
     "language_cut_off_again": ["experiment=language_cut_off"],
 }
-NOT_SCORES = ["last_score", "mean_last_3_score", "best_on_test", "checkpoint", "tokens_to_target"]
 # These have no table of seeds.
 WITHOUT = {"public_tables", "language_pilot", "language_ladder", "language_transfer"}
 FOLDERS = sorted({folder.name for folder in PUBLISHED.iterdir()} - WITHOUT)
 
 
-def scores_of(folder: Path, benchmark: str) -> pd.DataFrame:
+def scores_of(folder: Path) -> pd.DataFrame:
     """The scores after the last step, as `Frames.scores`."""
-    if (folder / "frames").exists():
-        scores = pd.read_parquet(folder / "frames" / "scores.parquet")
-        last = scores.groupby("run_id")["step"].transform("max")  # a budget of tokens ends runs after unequal steps
-        return scores[scores["step"] == last]
-    wide = pd.read_csv(folder / "tables" / "per-seed.csv", dtype={"run_id": str})
-    return long(wide.drop(columns=[name for name in NOT_SCORES if name in wide]).assign(benchmark=benchmark, step=1))
+    scores = pd.read_parquet(folder / "frames" / "scores.parquet")
+    last = scores.groupby("run_id")["step"].transform("max")  # a budget of tokens ends runs after unequal steps
+    return scores[scores["step"] == last]
 
 
 def published(folder: Path) -> Results:
@@ -47,7 +42,7 @@ def published(folder: Path) -> Results:
     overrides = COMMANDS.get(folder.name, [])
     named = [] if any(item.startswith("experiment=") for item in overrides) else [f"experiment={folder.name}"]
     plan = plan_experiment([*named, *overrides])
-    scores = scores_of(folder, plan.benchmark)
+    scores = scores_of(folder)
     ids = scores.drop_duplicates(["arm", "seed"])
     runs = {
         arm.name: dict(zip(part["seed"], part["run_id"], strict=True))
