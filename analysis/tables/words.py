@@ -210,9 +210,11 @@ def _budget_notes(experiment: Frames) -> list[str]:
         if (budget := training.get("generated_tokens")) is None:
             continue
         label, share = plan.arm(str(name)).plain_label, runs["tokens"] / budget
-        over += [f"{label} by {share.mean() - 1:.0%}"] * bool(share.mean() >= _OVERSHOOT)
+        over += [f"{label} by {100 * (share.mean() - 1):.0f} %"] * bool(share.mean() >= _OVERSHOOT)
         ended = runs[(share < 1) & (runs["steps"] >= training["steps"]) & (plan.match != "steps")]
-        run_names += [f"{label}, seed {seed}: {share[at]:.0%} of {budget:g}" for at, seed in ended["seed"].items()]
+        run_names += [
+            f"{label}, seed {seed}: {100 * share[at]:.0f} % of {budget:g}" for at, seed in ended["seed"].items()
+        ]
     text = f"Ended at training.steps before the budget of {plan.match} was spent; raise training.steps"
     return [
         *[f"{text}: {'; '.join(run_names)}."] * bool(run_names),
@@ -230,11 +232,12 @@ def _short_batch_notes(experiment: Frames) -> list[str]:
         refills = isinstance(algorithm, dict) and (algorithm.get("dead_groups") or {}).get("policy") == "refill"
         kept = experiment.steps.loc[experiment.steps["run_id"].isin(runs), "kept_groups"].dropna()
         if len(kept) and refills:
-            counts[str(name)] = list(kept / algorithm["prompts_per_step"])
+            counts[str(name)] = list(100 * kept / algorithm["prompts_per_step"])
     texts = [
-        f"{experiment.plan.arm(name).plain_label}, {np.mean(np.less(shares, 1)):.0%} of steps ({min(shares):.0%} of the groups at least)"
+        f"{experiment.plan.arm(name).plain_label}, {100 * np.mean(np.less(shares, 100)):.0f} % of steps "
+        f"({min(shares):.0f} % of the groups at least)"
         for name, shares in counts.items()
-        if min(shares) < 1
+        if min(shares) < 100
     ]
     return [f"Dynamic sampling ended at its bound and trained on fewer groups: {'; '.join(texts)}."] * bool(texts)
 

@@ -154,10 +154,10 @@ def _write_answer(comparison: Comparison, out: Path) -> Answer:
         save(comparison_figure(comparison), out, "differences")
     sides = [*comparison.scores]
     apart = [
-        f"  {row['problem_id']} (gold {row['gold'][-40:]!r}): {', '.join(f'{side} {row[side]:.0%}' for side in sides)}"
+        f"  {row['problem_id']} (gold {row['gold'][-40:]!r}): {', '.join(f'{side} {100 * row[side]:.0f}' for side in sides)}"
         for row in problems.head(_MOST_ROWS).to_dict("records")
     ]
-    head = f"where they differ most, share right (all: {out / 'problems.csv'}):"
+    head = f"where they differ most, % right (all: {out / 'problems.csv'}):"
     text = "\n".join([to_terminal(table).rstrip(), head, *apart])
     rows = [effect.row for effect in effects]
     return Answer(comparison.reference, len(problems), rows, notes_of(comparison), text, str(out))

@@ -113,7 +113,7 @@ def check_golds(name: str, benchmark: Benchmark, verifier: MathVerifier) -> list
     text_only = [p for p in benchmark.problems if p.gold not in refused_golds and probes.get(p.gold) == [OWN_TEXT]]
     gold, share = commonest_gold(benchmark.problems)
     if share is not None and any(problem.chance is None for problem in benchmark.problems):
-        texts.append(f"{share:.0%} of the golds are {gold[:40]!r}, which guessing earns; give its `chance`")
+        texts.append(f"{100 * share:.0f} % of the golds are {gold[:40]!r}, which guessing earns; give its `chance`")
     if text_only:
         texts.append(
             f"{len(text_only)} of {len(benchmark.problems)} golds can be met by their own text only: {_golds(text_only)}; give the value"
@@ -141,7 +141,7 @@ def check_overlap(name: str, train: Benchmark, test: Benchmark) -> list[DataFaul
     near_copies = [test.problems[place].id for place in overlaps if test.problems[place].id not in set(copies)]
     if near_copies:
         texts.append(
-            f"{len(near_copies)} of {len(test.problems)} problems share more than {COVERAGE:.0%} of their words with one training problem "
+            f"{len(near_copies)} of {len(test.problems)} problems share over {100 * COVERAGE:.0f} % of their words with a training problem "
             f"({NGRAM}-grams): {_preview(near_copies)}"
         )
     return [DataFault(name, "overlap", text) for text in texts]

@@ -124,7 +124,7 @@ def test_steps_on_fewer_groups_than_asked_for_are_counted(tmp_path, monkeypatch)
     arm = results.experiment.plan.arms[-1]
     for run_id in arm.runs.values():
         store.run(run_id).write_config("algorithm: {prompts_per_step: 25, dead_groups: {policy: refill}}")
-    expected = f"{arm.plain_label}, 100% of steps (80% of the groups at least)."  # 20 groups a step are logged
+    expected = f"{arm.plain_label}, 100 % of steps (80 % of the groups at least)."  # 20 groups a step are logged
     read: list[str] = []
     settings = RunDir.settings
     monkeypatch.setattr(RunDir, "settings", lambda run: read.append(run.run_id) or settings(run))

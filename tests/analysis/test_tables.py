@@ -269,14 +269,14 @@ def test_a_matched_budget_that_is_not_spent_is_said(tmp_path):
     arm = store.plan("ladder")["arms"][1]
     for budget, said in (
         (6200, []),
-        (12400, ["; ".join(f"overlong filtering, seed {seed}: 50% of 12400" for seed in range(3))]),
+        (12400, ["; ".join(f"overlong filtering, seed {seed}: 50 % of 12400" for seed in range(3))]),
     ):
         path = store.run(arm["runs"]["0"]).path / "config.yaml"
         path.write_text(f"training: {{steps: 2, generated_tokens: {budget}}}")
         notes = [note for note in main_table(loaded(tmp_path)).notes if "raise training.steps" in note]
         assert [note.partition("raise training.steps: ")[2].rstrip(".") for note in notes] == said
     path.write_text("training: {steps: 2, generated_tokens: 6000}")
-    over = "The last step overshot the budget of tokens: overlong filtering by 3%."
+    over = "The last step overshot the budget of tokens: overlong filtering by 3 %."
     assert over in main_table(loaded(tmp_path)).notes
 
 

@@ -54,7 +54,7 @@ def test_problems_tell_their_chance_or_a_common_gold_does(tmp_path):
     )
     assert chance_of(config) == 0.5
     (fault,) = report({"b": config})
-    assert fault.text.startswith("50% of the golds are '7', which guessing earns")
+    assert fault.text.startswith("50 % of the golds are '7', which guessing earns")
     path.write_text(json.dumps({**rows[0], "chance": 1.5}))
     with pytest.raises(ConfigError, match="line 1: chance must be a probability from 0 to below 1"):
         read_jsonl(path)

@@ -92,7 +92,7 @@ def test_overlap_compares_statements_whatever_the_templates(tmp_path: Path) -> N
     test = dataset(tmp_path, "test", (short, "2"), (long + " ; how far is it after a day?", "7"), ("New?", "1"))
     first, second = report({"test": test}, train)
     assert "1 of 3 problems stand in the training set: test/0" in first.text
-    assert "1 of 3 problems share more than 50% of their words" in second.text
+    assert "1 of 3 problems share over 50 % of their words" in second.text
     assert second.text.endswith("test/1")
 
 
