@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +25,6 @@ from analysis.colours import VERDICTS
 from analysis.effects import declared_effects
 from analysis.figures.drawing import figure_style, legend_below, new_figure, save
 from analysis.frames import Frames, load_experiment
-from analysis.headline import shorten
 from analysis.results import results_of
 from harness.experiment.planning import make_plan
 from harness.statistics.intervals import Estimate, finding
@@ -129,6 +129,7 @@ def tuned_effects() -> Iterator[dict[str, object]]:
         table = pd.read_csv(PUBLISHED / experiment / "tables" / f"{experiment}.csv").set_index("arm")
         trials = pd.read_csv(PUBLISHED / experiment / "tables" / f"{experiment}-tuning.csv").set_index("arm")
         row, plan = table.loc[arm], make_plan([f"claim={claim}"])
+        tokens = _published_tokens(experiment)
         reference = table.index[1] if column == "delta_base" else table.index[table.index.get_loc(arm) - 1]
         reference = reference if experiment == "dapo_tuned" else table.index[1]
         ends = [row[f"{column}{end}"] for end in ("", "_low", "_high", "_margin")]
@@ -151,18 +152,27 @@ def tuned_effects() -> Iterator[dict[str, object]]:
             "seeds": estimate.seeds,
             "words": str(finding(estimate, plan.expects or "higher", "hardly" in str(row["engaged"]))),
             "rates": ", ".join(f"{float(rate):.0e}".replace("e-0", "e-") for rate in rates),
+            "times_tokens": round(tokens[arm] / tokens[reference], 2),
         }
+
+
+def _published_tokens(experiment: str) -> dict[str, float]:
+    """Thousands of generated tokens that a run of each arm took, by the published answer."""
+    text = (PUBLISHED / experiment / "tables" / "answer.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in text.partition("| a run takes |")[2].splitlines()]
+    return {row[0]: float("".join(row[3].split())) for row in rows if len(row) == 5 and row[0] != "---"}
 
 
 def claims_text(effects: pd.DataFrame) -> str:
     """The table of all claims, those that hold first, and how often each word was said."""
-    language = pd.read_csv(HERE / "language_model.csv").assign(unit="points").set_index("claim")
+    language = pd.read_csv(HERE / "language_model.csv", keep_default_na=False).assign(unit="points")
     rows = []
     for row in effects.to_dict("records"):
         name = row["claim"]
         claim = make_plan([f"claim={name}"]).record()["claim"]
         tokens = f"× {row['times_tokens']:.2g}" if row.get("times_tokens", 0) > 0 else ""
-        smollm = _cell(language.loc[name]) if name in language.index else ""
+        found = [(one["where"], _cell(one)) for _, one in language[language["claim"] == name].iterrows()]
+        smollm = "; ".join(f"{where} {cell}".strip() for where, cell in found)
         setting = "" if "not read" in claim["setting"] else claim["setting"]
         says = _DIRECTIONS.get(claim["expects"], claim["expects"])
         texts = (row["title"], claim["statement"] + _paper(claim["source"]), setting, says, _cell(row), row["rates"])
@@ -211,27 +221,35 @@ def _paper(text: str) -> str:
 
 
 def claims_figure(effects: pd.DataFrame) -> Figure:
-    """One row a claim, by verdict and effect in its margins; the arrow after its name is what the source predicts."""
+    """One row a claim, by verdict and effect; the arrow after its name is what the source predicts.
+
+    Effects are in points where all claims are and have one margin, else in margins.
+    """
     effects = effects.dropna(subset="effect_low")
-    effects = effects.assign(**effects[["effect", "effect_low", "effect_high"]].div(effects["margin"], axis=0))
+    in_points = set(effects["unit"]) == {"points"} and effects["margin"].nunique() == 1
+    margin = float(effects["margin"].iloc[0]) if in_points else 1.0
+    scaled = effects[["effect", "effect_low", "effect_high"]].div(effects["margin"] / margin, axis=0)
+    effects = effects.assign(**scaled)
     # Verdicts in the order of the legend, the largest effect of each first.
     effects = effects.assign(order=effects["words"].map([*COLOURS].index))
     effects = effects.sort_values(["order", "effect"], ascending=[True, False], kind="stable")
-    figure, axes = new_figure(wide=True, height=0.8 + 0.09 * len(effects))
-    axes.axvspan(-1, 1, color=VERDICTS["equivalent"].colour, alpha=0.10, linewidth=0, zorder=0)
+    figure, axes = new_figure(wide=True, height=0.8 + 0.11 * len(effects))
+    # Letters are wider where the file is drawn than where the layout measures them.
+    figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.04)
+    axes.axvspan(-margin, margin, color=VERDICTS["equivalent"].colour, alpha=0.10, linewidth=0, zorder=0)
     axes.axvline(0.0, color="#000000", linewidth=0.7, zorder=1)
-    reach = min(_WIDEST, 1.05 * float(effects[["effect_low", "effect_high"]].abs().to_numpy().max(initial=1.2)))
+    reach = min(_WIDEST * margin, 1.05 * float(scaled.abs().to_numpy().max(initial=1.2 * margin)))
     labels = []
     for y, (_, effect) in enumerate(effects.iterrows()):
         _draw(axes, effect, y, reach)
         expects = make_plan([f"claim={effect['claim']}"]).expects or ""
-        labels.append(f"{shorten(effect['title'], 34)} {_ARROWS[expects]}")
+        labels.append(f"{textwrap.fill(effect['title'], 30)} {_ARROWS[expects]}")
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
     axes.set_xlim(-reach, reach)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(
-        "effect in margins of the claim, with its 95 % interval (band: within the margin)\n"
+        f"effect in {'points' if in_points else 'margins of the claim'}, with its 95 % interval (band: within the margin)\n"
         "predicted: → higher, ← lower, →| not lower, |← not higher, = none; triangle: beyond the frame"
     )
     words = effects["words"].unique().tolist()
