@@ -28,7 +28,8 @@ from harness.store.foreign_text import markdown
 
 _TRAINING = (
     "Training takes {training.steps} rollout steps of {algorithm.prompts_per_step} prompts with {algorithm.responses_per_prompt} responses "
-    "each and {algorithm.updates_per_step} updates a step by Adam (learning rate {optimizer.learning_rate}, gradient norm at most "
+    "each and {algorithm.updates_per_step} updates a step by AdamW (learning rate {optimizer.learning_rate}, betas "
+    "{optimizer.beta1} and {optimizer.beta2}, weight decay {optimizer.weight_decay}, gradient norm at most "
     "{optimizer.max_gradient_norm}). Responses have at most {sampling.max_response_tokens} tokens and are sampled at temperature "
     "{sampling.temperature}."
 )
@@ -150,8 +151,14 @@ class Methods:
         yield f"Settings of {plan.arms[0].plain_label}: {', '.join(settings)}." if settings else ""
         finished_count = len(self.results.experiment.finished_runs)
         bases = f" Seed s starts from base policy s mod {plan.base_policies}." if plan.base_policies else ""
-        yield f"Every arm is trained with {seeds_text(plan.seed_counts)}; {finished_count} of {format_count(len(runs))} finished.{bases}"
+        seeds = sorted({seed for arm in plan.arms for seed in arm.runs})
+        named = f"{seeds[0]} to {seeds[-1]}" if seeds[-1] - seeds[0] + 1 == len(seeds) > 2 else _join(seeds, ", ")
+        finished = f"{finished_count} of {format_count(len(runs))} finished"
+        yield f"Every arm is trained with {seeds_text(plan.seed_counts)} ({named}); {finished}.{bases}"
         yield from self._training()
+        refilled = [one for one in self.configurations.values() if one.get("algorithm.dead_groups.policy") == "refill"]
+        rounds = _join((n for one in refilled if (n := one.get("algorithm.dead_groups.max_rounds"))), " or ")
+        yield f"Dynamic sampling takes at most {rounds} rounds of prompts a step." * bool(rounds)
         if tokens.notna().any():
             token_range = _join((f"{end:,.0f}" for end in (tokens.min(), tokens.max())), " to ")
             yield f"A run generates {token_range} tokens, discarded groups included; all runs together {tokens.sum():,.0f}."
