@@ -92,7 +92,7 @@ def test_numbers_of_seeds_are_those_of_the_arms(tmp_path):
     for arm in arms[1:]:
         arm["runs"] = {seed: run for seed, run in arm["runs"].items() if int(seed) < 2}
     results = declared(tmp_path, arms=arms)
-    assert "Every arm is trained with 2 to 4 seeds (0 to 3); 10 of 10 runs" in " ".join(Methods(results, store).sentences)
+    assert "with 2 to 4 seeds (0 to 3); 10 of 10 runs" in " ".join(Methods(results, store).sentences)
     assert "<li>4 arms × 2 to 4 seeds</li>" in render_page(results, tmp_path)
     write_tables(results, tmp_path)
     assert "{\\LadderSeeds}{2 to 4}" in (tmp_path / "numbers.tex").read_text()
