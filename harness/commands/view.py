@@ -27,13 +27,13 @@ from urllib.parse import quote, unquote
 from analysis.frames import load_plan
 from analysis.html.page import Section, document, progress_section, render_page
 from analysis.results import results_of
+from harness.commands._answer import headline_of
 from harness.commands._arguments import select, take_switch, take_values
 from harness.configuration.error import ConfigError
 from harness.experiment.plan import Plan
 from harness.store import ResultStore, StoreError, layout
 
 _ADDRESS, _PORT, _MOST_PORT = "127.0.0.1", 8000, 65535
-_NICENESS = 10  # runs on the same cores come first
 # A page from elsewhere can have its own name resolve to this machine; the browser then says that name here.
 # Any port: a tunnel may have another one at its other end.
 _HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", re.IGNORECASE)
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     except OSError as error:
         raise ConfigError(f"port={port} cannot be had ({error.strerror}); port=0 takes any free one") from error
     with server, suppress(KeyboardInterrupt):
-        os.nice(_NICENESS)
+        os.nice(10)  # runs on the same cores come first
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         name = "".join(selection.experiments)
         print(f"http://{_ADDRESS}:{server.server_port}{server.prefix}{name} (Ctrl-C ends it)", flush=True)
@@ -77,7 +77,7 @@ class Server(ThreadingHTTPServer):
 
     def version(self, name: str) -> str:
         """16 hex digits that change with whatever the page of an experiment is made of, or, without a name, with the list of all."""
-        paths = [layout.plan_file(self.store.root, one) for one in ([name] if name else self.store.plans())]
+        paths = [layout.experiment_dir(self.store.root, one) for one in ([name] if name else self.store.plans())]
         with suppress(StoreError):
             arms = Plan.read(self.store.plan(name)).arms if name else ()
             runs = [self.store.run(run_id).path for arm in arms for run_id in arm.runs.values()]
@@ -99,8 +99,9 @@ class Server(ThreadingHTTPServer):
                 plan = Plan.read(self.store.plan(name))
                 results = results_of(load_plan(self.store, plan))
                 return render_page(results, self.store.root, version, progress_section(plan, self.store))
-            items = [f'<li><a href="{quote(one)}">{escape(one)}</a></li>' for one in self.store.plans()]
-            text = f"<ul>{''.join(items) or 'No experiment has been started in this results root.'}</ul>"
+            rows = ((quote(one), escape(one), escape(headline_of(self.store, one))) for one in self.store.plans())
+            items = "".join(f'<li><a href="{link}">{name}</a> {said}</li>' for link, name, said in rows)
+            text = f"<ul>{items or 'No experiment has been started in this results root.'}</ul>"
         except Exception as error:  # a run may change or vanish while it is read; the next version is tried again
             if not isinstance(error, StoreError):
                 traceback.print_exc()

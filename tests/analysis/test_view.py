@@ -16,6 +16,7 @@ import pytest
 from synthetic_store import build_store, embedded, step_row
 from view_support import SMALL, ask, served
 
+from harness.cli import main
 from harness.store import ResultStore, layout
 
 
@@ -81,9 +82,13 @@ def test_a_page_is_made_again_where_the_store_changed_and_only_there(growing, wh
         assert len(ask(f"{url}/?version")[1]) == 16
 
 
-def test_the_list_has_every_experiment(growing):
+def test_the_list_has_every_experiment_and_its_stored_sentence(growing):
     growing.write_plan("other", growing.plan("ladder") | {"name": "other"})
     with served(growing.root) as url:
+        before = ask(f"{url}/?version")[1]
+        assert main(["report", "experiment=ladder", f"runtime.results={growing.root}"]) == 0
+        assert ask(f"{url}/?version")[1] != before
+        assert re.search(r'<a href="ladder">ladder</a> One seed cannot [^<]+\.</li>', ask(url)[1])
         assert re.findall(r'<li><a href="(\w+)">', ask(url)[1]) == ["ladder", "other"]
     with served(growing.root / "absent") as url:
         assert "No experiment has been started" in ask(url)[1]
