@@ -116,8 +116,8 @@ class Judgement(JudgedScores):
             alone = sum(judge_one(difference).resolved for difference in self.differences.values())
             together = sum(effect.estimate.resolved for effect in self.primary)
             sentences.append(
-                f"All {size} are simultaneous at 95 % (Šidák): {together} exclude zero, and {alone} would alone, where "
-                f"{0.05 * size:.1f} do by chance."
+                f"All {size} are simultaneous at 95 % (Šidák). Without zero: {together}; of single intervals {alone}, and "
+                f"{0.05 * size:.2g} by chance alone."
             )
         if flat := [line.name for line in lines if line.estimate.seeds > 1 and math.isnan(line.estimate.low)]:
             sentences.append(f"Differences do not vary over the seeds, so there is no interval: {', '.join(flat[:3])}.")

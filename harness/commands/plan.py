@@ -19,6 +19,7 @@ from harness.commands._answer import answered_runs, dropped_runs_line
 from harness.commands._arguments import Counter as Progress
 from harness.commands._arguments import Exit, VerbAnswer, flag
 from harness.commands._launch import REMOTE
+from harness.configuration.compose import check_launcher
 from harness.configuration.identity import flatten
 from harness.configuration.numbers import format_count, format_seconds
 from harness.configuration.schema import dump
@@ -108,7 +109,10 @@ class Answer(VerbAnswer):
 
 def answer(options: argparse.Namespace) -> Answer:
     """Plan the experiment and look into the store; nothing is run or written."""
-    overrides = [item for item in options.overrides if not item.lstrip("+").startswith(_LAUNCHER)]
+    of_launcher = [item for item in options.overrides if item.lstrip("+").startswith(_LAUNCHER)]
+    overrides = [item for item in options.overrides if item not in of_launcher]
+    if of_launcher:
+        check_launcher(of_launcher)
     if any(item.lstrip("+").removeprefix(_LAUNCHER[0]) in REMOTE for item in options.overrides):
         overrides.append("++runtime.elsewhere=true")
     plan = make_plan(overrides, options.multirun)
@@ -125,7 +129,7 @@ def answer(options: argparse.Namespace) -> Answer:
             line.replace("refused", "cannot start:", 1)
             for line in refusal_lines({arm.name: arm.lacking for arm in arms})
         ),
-        *filter(None, [common_line(plan)]),
+        *filter(None, [common_line(plan), f"launched with {' '.join(of_launcher)}" * bool(of_launcher)]),
         *differences(plan),
         *one_rate_note(plan),
         *unread_data(plan),
@@ -171,10 +175,14 @@ def _arm_row(plan: Plan, arm: PlannedArm, statuses: dict[str, str], history: His
 
 
 def common_line(plan: Plan) -> str:
-    """Tell the model, task, length and rate that all arms have."""
-    first, *others = (flatten(dump(arm.config)) for arm in plan.arms)
+    """Tell the model, task, length and rate that all arms have, and no first part varies."""
+    first, *others = (flatten(dump(arm.config)) for arm in (*plan.arms, *(plan.first.plan.arms if plan.first else ())))
     keys = [key for key in _COMMON if first.get(key) is not None and all(one.get(key) == first[key] for one in others)]
-    return f"{'all arms' if others else 'the arm'}: {', '.join(f'{key}={first[key]}' for key in keys)}" if keys else ""
+    return (
+        f"{'all arms' if len(plan.arms) > 1 else 'the arm'}: {', '.join(f'{key}={first[key]}' for key in keys)}"
+        if keys
+        else ""
+    )
 
 
 def part_lines(plan: Plan, statuses: Mapping[str, str]) -> list[str]:
@@ -285,9 +293,7 @@ def total_lines(totals: Mapping[str, Any]) -> list[str]:
             f"{_tokens(totals['generated_tokens'])} generated tokens, {device} (from {'; '.join(totals['sources'])})"
         )
     if known < to_run:
-        lines.append(
-            f"nothing tells what {to_run - known} of them cost: no run like them is in the store; the first one tells"
-        )
+        lines.append(f"what {to_run - known} of them cost is unknown until a run like them has finished")
     return lines
 
 

@@ -90,6 +90,16 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
     return {str(key): value for key, value in values.items()}
 
 
+def check_launcher(overrides: Sequence[str]) -> None:
+    """Raises `ConfigError` where Hydra knows no such launcher (`hydra/launcher=NAME`), or it has no such setting."""
+    try:
+        with initialize_config_dir(str(config_directory()), job_name="harness", **VERSION_BASE):
+            hydra_compose("config", list(overrides), return_hydra_config=True)
+    except HydraException as error:
+        hint = "harness run hydra/launcher=NAME --cfg hydra -p hydra.launcher lists its settings"
+        raise ConfigError(f"{explanation(error, overrides)}; {hint}") from error
+
+
 def of_hydra(override: str) -> bool:
     """Say if an override is a setting of Hydra, which only its application takes."""
     return re.match(r"[+~]*hydra[./@]", override) is not None

@@ -222,7 +222,7 @@ def survey_text(replicates: Iterable[int], name: str = "seeds") -> str:
     One replicate gives no interval, and is another warning's.
     """
     fewest = min((count for count in replicates if count > 1), default=ENOUGH)
-    reason = f"where seeds collapse, fewer than {ENOUGH} are no evidence (docs/statistics.md)"
+    reason = f"with fewer than {ENOUGH} one seed that collapses can turn a verdict (docs/statistics.md)"
     return f"{fewest} {name} are a survey: {reason}." if fewest < ENOUGH else ""
 
 

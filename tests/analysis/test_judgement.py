@@ -131,7 +131,7 @@ def test_the_price_of_a_family_is_told():
     frame = pd.DataFrame(rows, columns=["arm", "seed", "score"])
     wide = frame.pivot(index="seed", columns="arm", values="score")
     alone = sum(stats.ttest_rel(wide[arm], wide["base"]).pvalue < 0.05 for arm in arms[1:])
-    told = f"All 10 are simultaneous at 95 % (Šidák): 0 exclude zero, and {alone} would alone, where 0.5 do by chance."
+    told = f"All 10 are simultaneous at 95 % (Šidák). Without zero: 0; of single intervals {alone}, and 0.5 by chance alone."
     assert told in judge(frame).sentences
 
 

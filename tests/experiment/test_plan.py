@@ -28,7 +28,7 @@ def planned(capsys: pytest.CaptureFixture[str], tmp_path: Path, *overrides: str,
 
 
 def test_an_experiment_at_scale_plans_without_network_and_writes_nothing(tmp_path, capsys):
-    assert "no run like them is in the store" in planned(capsys, tmp_path, "experiment=gsm8k_quick_start")
+    assert "is unknown until a run like them has finished" in planned(capsys, tmp_path, "experiment=gsm8k_quick_start")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -37,6 +37,10 @@ def test_what_all_arms_have_alike_is_told_and_a_launcher_changes_nothing(tmp_pat
     text = planned(capsys, tmp_path, *launcher, "experiment=dapo_equal_tokens")
     assert "all arms: model.kind=testbed, task.kind=arithmetic" in text
     assert "training.generated_tokens=480000, algorithm.prompts_per_step=32" in text
+    assert f"launched with {' '.join(launcher)}" in text
+    for wrong, culprit in (("hydra/launcher=nonsense", "nonsense"), ("hydra.launcher.partitoin=gpu", "partitoin")):
+        assert main(["plan", *launcher, wrong, "experiment=aa"]) == 2
+        assert culprit in capsys.readouterr().err
 
 
 def test_what_weights_optimiser_and_cache_take_is_told(tmp_path, capsys):

@@ -14,7 +14,7 @@ from harness.objective.types import Tensor, TokenBatch
 
 @dataclass
 class Config(Surrogate):
-    """`clip_low`, `clip_high`: ε ≥ 0; `dual_clip`: the constant c > 1, null: none."""
+    """The ratio is clipped to 1 - `clip_low` and 1 + `clip_high`; `dual_clip`: the constant c > 1, null: none."""
 
     kind: str = "ppo_clip"
     clip_low: float = ranged(0.2, low=0.0, high=1.0)
