@@ -38,9 +38,8 @@ def test_what_all_arms_have_alike_is_told_and_a_launcher_changes_nothing(tmp_pat
     assert "all arms: model.kind=testbed, task.kind=arithmetic" in text
     assert "training.generated_tokens=480000, algorithm.prompts_per_step=32" in text
     assert f"launched with {' '.join(launcher)}" in text
-    for wrong, culprit in (("hydra/launcher=nonsense", "nonsense"), ("hydra.launcher.partitoin=gpu", "partitoin")):
-        assert main(["plan", *launcher, wrong, "experiment=aa"]) == 2
-        assert culprit in capsys.readouterr().err
+    assert main(["plan", *launcher, "hydra.launcher.partitoin=gpu", "experiment=aa"]) == 2
+    assert "partitoin" in capsys.readouterr().err
 
 
 def test_what_weights_optimiser_and_cache_take_is_told(tmp_path, capsys):
