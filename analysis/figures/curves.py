@@ -110,12 +110,8 @@ def difference_curves_figure(results: Results) -> Figure | None:
     return figure
 
 
-def _panels() -> dict[str, tuple[Panel, ...]]:
-    text = Path(__file__).with_name("training.yaml").read_text(encoding="utf-8")
-    return {name: tuple(Panel(**panel) for panel in panels) for name, panels in yaml.safe_load(text).items()}
-
-
-FIGURES = _panels()
+_TEXT = Path(__file__).with_name("training.yaml").read_text(encoding="utf-8")
+FIGURES = {name: tuple(Panel(**panel) for panel in panels) for name, panels in yaml.safe_load(_TEXT).items()}
 
 
 def training_figure(experiment: Frames, name: str) -> Figure | None:

@@ -166,9 +166,7 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     return cls(**arguments)
 
 
-@functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+_hints = functools.cache(typing.get_type_hints)
 
 
 def _mapping(value: Any, path: str) -> dict[str, Any]:

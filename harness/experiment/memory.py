@@ -27,7 +27,8 @@ def _parts(shape: ModelSize, config: RunConfig) -> dict[str, float]:
         parts["gradients and moments"] = 12.0 * shape.parameters
     if config.engine.kind == "native":  # room for all its rows at full length; other engines take what is left
         rows, tokens = config.runtime.rollout_rows, config.sampling.max_response_tokens
-        parts[f"keys and values of {rows} responses"] = float(rows * tokens * width * shape.cache_elements)
+        elements = 2 * shape.key_value * shape.layers  # of a token, at most: a windowed layer forgets
+        parts[f"keys and values of {rows} responses"] = float(rows * tokens * width * elements)
     return parts
 
 

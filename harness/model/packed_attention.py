@@ -83,10 +83,8 @@ def packed_causal(
     heads_first = (query[0], key[0], value[0])
     q, k, v = (part.transpose(0, 1).index_select(0, expand) for part in heads_first)  # [places, heads, D]
     half = query.dtype in (torch.bfloat16, torch.float16)
-    if query.is_cuda and half and varlen_kernel() is not None:
-        output = _attend_varlen(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
-    else:
-        output = _attend_padded(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
+    attend = _attend_varlen if query.is_cuda and half and varlen_kernel() is not None else _attend_padded
+    output = attend(q, k, v, cu_seq_lens_q, max_length_q, scaling, window)
     padding = query.shape[2] - len(places)
     return functional.pad(output.index_select(0, places), (0, 0, 0, 0, 0, padding))[None], None
 

@@ -47,11 +47,6 @@ class ModelSize:
         ends = self.vocabulary * self.hidden * (1 if self.tied else 2) + self.hidden
         return self.layers * self.layer_parameters + ends
 
-    @property
-    def cache_elements(self) -> int:
-        """Elements of keys and values of a token, at most: a windowed layer forgets."""
-        return 2 * self.key_value * self.layers
-
 
 def from_config(values: Mapping[str, Any]) -> ModelSize | None:
     """The shape that a `config.json` describes; None for an architecture that is not of this kind."""

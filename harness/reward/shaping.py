@@ -65,11 +65,6 @@ class Grades:
         return torch.tensor([verdict.correct for verdict in self.verdicts], dtype=torch.bool)
 
     @property
-    def answered_R(self) -> torch.Tensor:
-        """Bool [R]: an answer could be extracted."""
-        return torch.tensor([verdict.answer is not None for verdict in self.verdicts], dtype=torch.bool)
-
-    @property
     def faults(self) -> int:
         """Responses that got no verdict on their answer: timeouts, killed workers, errors, refusals. They score as wrong."""
         return sum(verdict.verdict in TROUBLE for verdict in self.verdicts)

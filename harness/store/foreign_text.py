@@ -12,14 +12,9 @@ if TYPE_CHECKING:
 
 _PICTURES = 0x2400  # Unicode's pictures of the first 32 control characters stand here in the same order
 
-
-def _to_picture(code: int) -> str:
-    return chr(_PICTURES + code) if code < 32 else "\u2421" if code == 0x7F else "\ufffd"
-
-
 # Control characters but tab and newline, those that turn the direction of text, and halves of characters.
 _HIDDEN = {
-    code: _to_picture(code)
+    code: chr(_PICTURES + code) if code < 32 else "\u2421" if code == 0x7F else "\ufffd"
     for code in [
         *range(0xA0),
         *range(0x200E, 0x2010),

@@ -62,7 +62,8 @@ def graded_groups(
     graded = [answer for job in jobs for answer in job.result()] or grade_answers(parts, problems_P, completions)
     *answers, verdicts = map(list, zip(*graded, strict=True))
     grades = Grades(verdicts)
-    exact, answered = grades.correct_R.view(shape), grades.answered_R.view(shape)
+    exact = grades.correct_R.view(shape)
+    answered = torch.tensor([verdict.answer is not None for verdict in verdicts], dtype=torch.bool).view(shape)
     correct, outcome = noisy_verdicts(exact, seeds_PG, algorithm.reward), None
     tally.faults += grades.faults
     tally.unevaluated += sum(verdict.verdict == "unevaluated" for verdict in grades.verdicts)

@@ -2,25 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn, JobStatus, configure_log, env_override
 from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
-
-
-@dataclass
-class ProcessesConf:
-    """How many run at once is `runtime.workers`, how they share GPUs `runtime.runs_per_gpu` and `runtime.gpus_per_run`."""
-
-    _target_: str = "hydra_plugins.rlvr_harness.launcher.ProcessLauncher"
-
-
-ConfigStore.instance().store(group="hydra/launcher", name="processes", node=ProcessesConf, provider="rlvr_harness")
 
 
 class ProcessLauncher(Launcher):

@@ -1,25 +1,13 @@
 """`hydra/sweeper=design`: the runs of a declared experiment or search, of a multirun, or a single one."""
 
-from dataclasses import dataclass
 from typing import Any
 
-from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 from hydra.core.utils import configure_log
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
-
-
-@dataclass
-class DesignConf:
-    """Runs are arms and seeds: what is declared under `experiment` (`harness keys experiment`), else what the overrides multiply to."""
-
-    _target_: str = "hydra_plugins.rlvr_harness.sweeper.DesignSweeper"
-
-
-ConfigStore.instance().store(group="hydra/sweeper", name="design", node=DesignConf, provider="rlvr_harness")
 
 
 class DesignSweeper(Sweeper):

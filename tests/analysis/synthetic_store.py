@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+import shutil
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from stored_runs import created
 
 from analysis.frames import load_experiment
 from analysis.results import Results, results_of
-from harness.store import ResultStore
+from harness.store import ResultStore, RunDir
 
 RUNGS = [
     ("ladder_0_naive_grpo", "naive GRPO", 0.50, 30.0),
@@ -199,10 +202,8 @@ def _patch(arm):
     return arm.split("_", 2)[-1]
 
 
-def write_run(store, run_id, arm, seed, accuracy, status, problems, n, steps, evaluate, caps, samples):
-    rng = np.random.default_rng([seed, int(accuracy * 1000)])
+def write_run(store, run_id, arm, seed, accuracy, status, *shape):
     run = store.run(run_id)
-    accuracy = accuracy + 0.02 * np.random.default_rng(seed).normal() + 0.005 * rng.normal()
     created(
         run,
         "algorithm: grpo\n",
@@ -217,7 +218,19 @@ def write_run(store, run_id, arm, seed, accuracy, status, problems, n, steps, ev
             "error": None if status == "finished" else "Killed",
         },
     )
-    done = steps if status == "finished" else steps // 2
+    shutil.copytree(_measured(seed, accuracy, status == "finished", *shape), run.path, dirs_exist_ok=True)
+
+
+_MADE = tempfile.TemporaryDirectory()
+
+
+@functools.cache
+def _measured(seed, accuracy, is_finished, problems, n, steps, evaluate, caps, samples) -> Path:
+    """The metrics and samples of such a run, made once a process."""
+    run = RunDir(Path(tempfile.mkdtemp(dir=_MADE.name)))
+    rng = np.random.default_rng([seed, int(accuracy * 1000)])
+    accuracy = accuracy + 0.02 * np.random.default_rng(seed).normal() + 0.005 * rng.normal()
+    done = steps if is_finished else steps // 2
     for step in range(1, done + 1):
         run.append_step(step_row(rng, step, steps, accuracy))
     for step in evaluate:
@@ -225,3 +238,4 @@ def write_run(store, run_id, arm, seed, accuracy, status, problems, n, steps, ev
             level = 0.3 + (accuracy - 0.3) * step / max(steps, 1)
             frames = [samples(rng, level, problems, n, cap) for cap in caps]
             run.write_samples("arithmetic_heldout", 1, step, pd.concat(frames, ignore_index=True))
+    return run.path

@@ -1,4 +1,7 @@
-"""Ask verbs in one process that writes down what it opens, connects to, starts and imports: audited.py LOG COMMANDS.json."""
+"""Ask verbs in one process that writes down what it opens, connects to, starts and imports: audited.py LOG COMMANDS.json.
+
+What stands before the command `python -m harness` is asked as `harness`: without the folder where it is asked on the path of modules.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ WATCHED = {
     "open", "os.listdir", "os.rename", "os.remove", "os.symlink", "os.link", "os.mkdir", "os.system",
     "socket.connect", "socket.getaddrinfo", "pickle.find_class", "import",
 }  # fmt: skip
+
+AS_MODULE = ["python", "-m", "harness"]
 
 
 def main(log: int, verbs: list[list[str]]) -> None:
@@ -30,6 +35,10 @@ def main(log: int, verbs: list[list[str]]) -> None:
 
     said = []
     for arguments in verbs:
+        if arguments == AS_MODULE:
+            sys.path.append(os.getcwd())
+            os.environ["PYTHONPATH"] += os.pathsep + os.getcwd()
+            continue
         os.write(log, (json.dumps(["verb", *arguments]) + "\n").encode())
         sys.argv = ["harness", *arguments]
         out = io.StringIO()

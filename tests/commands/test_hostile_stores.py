@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import io
+import itertools
 import json
 import os
 import pickle
@@ -21,6 +22,7 @@ from typing import Any
 
 import pytest
 import yaml
+from audited import AS_MODULE
 from planned_runs import finish, plan
 from small_runs import FEW
 from verbs import ROOT
@@ -152,7 +154,7 @@ def _set_traps(store: ResultStore, run_id: str, arm: int, place: Path, base_poli
 def archive(place: Path, name: str, *, names_of_ours: bool) -> None:
     """The stranger's store as a pack, whole, or without what no pack of ours holds."""
     store = place / "work" / "results"
-    with tarfile.open(place / "work" / name, "w:xz") as archive:
+    with tarfile.open(place / "work" / name, "w:xz", preset=0) as archive:
         for path in sorted(store.rglob("*")):
             file = path.relative_to(store).as_posix()
             if (
@@ -207,10 +209,9 @@ def _arm(number: int) -> str:
     return f"learning_rate_{('1e-4', '2e-4', '4e-4')[number]}"
 
 
-def start(place: Path, cwd_on_path: bool, commands: list[list[str]]) -> subprocess.Popen[str]:
-    paths = [str(ROOT), *([str(place / "work")] if cwd_on_path else [])]
+def start(place: Path, commands: list[list[str]]) -> subprocess.Popen[str]:
     environment = {
-        **os.environ, "PYTHONPATH": os.pathsep.join(paths), "HOME": str(place / "home"), "TMPDIR": str(place / "tmp"),
+        **os.environ, "PYTHONPATH": str(ROOT), "HOME": str(place / "home"), "TMPDIR": str(place / "tmp"),
         "HF_TOKEN": SECRET, "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg", "MPLCONFIGDIR": str(place / "home"),
         "PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_CACHE_DIR": str(place / "tmp"),
     }  # fmt: skip
@@ -253,45 +254,41 @@ def faults(place: Path, markers: Path, requests: list[str]) -> list[str]:
     return found
 
 
-def ask(place: Path, cwd_on_path: bool, commands: list[list[str]]) -> list[tuple[list[str], int, str]]:
+def ask(place: Path, commands: list[list[str]]) -> list[tuple[list[str], int, str]]:
     """What each command answers: its arguments, exit code and words."""
-    process = start(place, cwd_on_path, commands)
+    process = start(place, commands)
     said = process.communicate()[0]
     assert process.returncode == 0, said[-3000:]
     answers: list[tuple[list[str], int, str]] = json.loads(said)
     return answers
 
 
-@pytest.mark.parametrize("cwd_on_path", [True, False], ids=["python -m harness", "harness"])
-def test_no_verb_runs_sends_or_opens_what_a_store_names(
-    place: Path, tmp_path: Path, requests: list[str], cwd_on_path: bool
-) -> None:
-    asked = verbs(ResultStore(place / "work" / "results").run_ids())
+def test_no_verb_runs_sends_or_opens_what_a_store_names(place: Path, tmp_path: Path, requests: list[str]) -> None:
+    store = ResultStore(place / "work" / "results")
+    asked = verbs(store.run_ids())
     missing = set(kinds(FAMILY)) - set(asked)
     assert not missing, f"say here what {missing} is asked of a store of traps"
     here = tmp_path / "place"
     shutil.copytree(place, here, symlinks=True)
     for name, names_of_ours in (("whole.tar.xz", False), ("few.tar.xz", True)):
         archive(here, name, names_of_ours=names_of_ours)
-    if not cwd_on_path:  # the verbs that load members, once for each run
-        asked = {"plan": asked["plan"], "evaluate": asked["evaluate"][:6:2]}
+    # First the verbs that load members, once for each run, with another number of samples: so each evaluates anew.
+    loading = [["evaluate", f"model={run}", "evaluation.samples_per_problem=2"] for run in store.run_ids()]
     commands = [[verb, *arguments] for verb in asked if verb in kinds(FAMILY) for arguments in asked[verb]]
-    answers = ask(here, cwd_on_path, commands)
+    answers = ask(here, [["plan", *asked["plan"][0]], *loading, AS_MODULE, *commands])
     assert faults(here, place / "markers", requests) == []
     assert not [each for each in answers if each[1] not in (0, 1, 2) or "Traceback" in each[2] or SECRET in each[2]]
-    codes = {" ".join(arguments[:2]): (code, text) for arguments, code, text in reversed(answers)}
-    store = ResultStore(place / "work" / "results")
-    for run in map(store.run, store.run_ids()):
-        code, text = codes[f"evaluate model={run.run_id}"]
+    codes = {" ".join(arguments): (code, text) for arguments, code, text in answers}
+    for run, number in itertools.product(map(store.run, store.run_ids()), (1, 2)):
+        code, text = codes[f"evaluate model={run.run_id} evaluation.samples_per_problem={number}"]
         names_data = "secret.jsonl" in run.config()
         assert (code, "name it yourself: evaluation.benchmarks" in text) == ((2, True) if names_data else (0, False))
-    if cwd_on_path:
-        assert "nothing of it is taken" in codes["merge whole.tar.xz"][1]
-        assert codes["merge few.tar.xz"] == (0, "few.tar.xz: 3 new runs\n")
+    assert "nothing of it is taken" in codes["merge whole.tar.xz runtime.results=merged"][1]
+    assert codes["merge few.tar.xz runtime.results=merged"] == (0, "few.tar.xz: 3 new runs\n")
 
 
 def test_a_browser_is_shown_a_store_of_traps(place: Path, requests: list[str]) -> None:
-    process = start(place, True, [["view", "port=0"]])
+    process = start(place, [AS_MODULE, ["view", "port=0"]])
     assert process.stdout is not None
     address = next(line for line in process.stdout if "http://" in line).partition("http://")[2].split("/")[0]
     for page in ("", "clip_lr_grid"):
@@ -310,7 +307,7 @@ def test_a_run_that_goes_on_is_trained_from_what_the_command_says(place: Path, r
     shutil.copytree(donor.path, run.path, ignore=shutil.ignore_patterns("samples", "metrics.jsonl"))
     record = json.loads((run.path / "manifest.json").read_text()) | {"run_id": run.run_id, "status": "interrupted"}
     (run.path / "manifest.json").write_text(json.dumps(record))
-    ((_, code, text),) = ask(place, True, [["run", *overrides]])
+    ((_, code, text),) = ask(place, [AS_MODULE, ["run", *overrides]])
     assert faults(place, place / "markers", requests) == []
     assert run.settings()["engine"] == dump(config)["engine"]
     assert (code, run.status) == (1, "failed")

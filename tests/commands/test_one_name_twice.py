@@ -60,16 +60,16 @@ def test_a_plan_that_takes_runs_out_of_the_stored_answer_says_so_first(store, la
 
 
 def test_more_seeds_take_nothing_and_fewer_take_some(store):
-    name = plan(store).name
-    more, fewer = (plan(store, f"experiment.seeds={seeds}") for seeds in ("[0,1,2]", "[0]"))
-    store.write_plan(name, plan(store, "experiment.seeds=[0,1]").record())
+    more, some, fewer = (plan(store, f"experiment.seeds={seeds}") for seeds in ("[0,1,2]", "[0,1]", "[0]"))
+    name = some.name
+    store.write_plan(name, some.record())
 
     def said(one):
         return dropped_runs_line(one, answered_runs(store, name))
 
     arms = len(fewer.specs)
     assert said(fewer) == ""  # no run of it is there
-    for spec in plan(store, "experiment.seeds=[0,1]").specs[:-1]:
+    for spec in some.specs[:-1]:
         finish(store, spec)
     assert said(more) == ""
     assert f"{arms - 1} of the {2 * arms - 1} finished runs" in said(fewer)
@@ -81,11 +81,12 @@ def test_more_seeds_take_nothing_and_fewer_take_some(store):
 @pytest.mark.parametrize("waits", [False, True])
 def test_the_runs_that_a_matched_budget_takes_out_are_said_first(store, launched, said, answered, waits):
     """Before the plan of the first stage, which has the reference alone, takes the place of the stored one."""
-    reference = set(plan(store).arms[0].runs.values())
-    done = [spec for spec in plan(store).specs if not (waits and spec.run_id in reference)]
+    whole = plan(store)
+    reference = set(whole.arms[0].runs.values())
+    done = [spec for spec in whole.specs if not (waits and spec.run_id in reference)]
     for spec in done:
         finish(store, spec)
-    store.write_plan(plan(store).name, plan(store).record())
+    store.write_plan(whole.name, whole.record())
 
     def launch(work):
         waiting = [spec for spec in work.specs if store.run(spec.run_id).status != "finished"]
@@ -96,7 +97,7 @@ def test_the_runs_that_a_matched_budget_takes_out_are_said_first(store, launched
     launched(launch)
     told = said("run", *overrides(store, "match=tokens"))
     assert told.count("of the answer stored under this name") == 1
-    gone = len(plan(store).specs) - len(reference)
+    gone = len(whole.specs) - len(reference)
     assert f"{'up to ' * waits}{gone} of the {len(done)} finished runs" in told
 
 

@@ -18,13 +18,8 @@ SMALL = [*small_runs.SMALL, "training.evaluate_every=2"]
 LADDER = ["experiment=dapo_ladder", "experiment.seeds=[0,1]", "training.steps=2", *SMALL]
 
 
-def harness(results: Path, *arguments: str) -> str:
-    """Run a verb on this store to its end; returns what it printed."""
-    return verbs.harness(results, *arguments, f"runtime.results={results}")
-
-
 def here(results: Path, *arguments: str) -> str:
-    """The same in this process."""
+    """Run a verb on this store in this process; returns what it printed."""
     return verbs.harness_here(results, *arguments, f"runtime.results={results}")
 
 
@@ -39,7 +34,7 @@ def answer(results: Path) -> dict[str, bytes]:
 def ladder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The results of an undisturbed sweep of 6 arms x 2 seeds. Its figures are not drawn: `test_tutorial.py` has those of a run."""
     results = tmp_path_factory.mktemp("undisturbed")
-    assert "12 runs: 12 finished" in harness(results, "run", "--no-answer", *LADDER)
+    assert "12 runs: 12 finished" in here(results, "run", "--no-answer", *LADDER)
     here(results, "report", "experiment=dapo_ladder", "only=tables")
     return results
 

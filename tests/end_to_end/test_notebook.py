@@ -1,4 +1,4 @@
-"""examples/question_to_figure.ipynb, run from top to bottom in a kernel, with runs of two steps."""
+"""examples/question_to_figure.ipynb, run from top to bottom in a kernel, with runs of one step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "question_to_figure.ipynb"
 SMALL = (
-    "training.steps=2 training.evaluate_every=1 evaluation.samples_per_problem=4 "
+    "task.problems=64 training.steps=1 training.evaluate_every=1 evaluation.samples_per_problem=4 "
     "evaluation.benchmarks.arithmetic_heldout.problems=24 algorithm.prompts_per_step=8 algorithm.updates_per_step=2"
 )
 

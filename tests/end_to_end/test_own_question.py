@@ -16,6 +16,7 @@ SMALL = (
     "training.steps=1",
     "evaluation.samples_per_problem=8",
     "evaluation.benchmarks.arithmetic_heldout.problems=12",
+    "task.problems=64",
     "algorithm.prompts_per_step=8",
     "algorithm.updates_per_step=2",
     "runtime.workers=1",

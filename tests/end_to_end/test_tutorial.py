@@ -15,9 +15,10 @@ from analysis.answer import answer_sentences
 PAGE = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("tutorial", "your_experiment"))
 SMALL = (
     "training.steps=2",
-    "training.evaluate_every=1",
+    "training.evaluate_every=2",
     "evaluation.samples_per_problem=4",
     "evaluation.benchmarks.arithmetic_heldout.problems=24",
+    "task.problems=64",
     "algorithm.prompts_per_step=8",
     "algorithm.updates_per_step=2",
     "runtime.workers=1",

@@ -114,7 +114,6 @@ def test_a_run_that_fails_ends_no_other(tmp_path: Path, name: str, said: Said) -
 def test_a_job_that_dies_ends_no_other(tmp_path: Path) -> None:
     """The job of a run that trains is killed by hand; the command has an answer, names the cause, and the same one brings the rest."""
     few = ["hydra/launcher=submitit_local", "--no-answer", "-m", "seed=0,1", *FEW_STEPS]
-    few += ["training.steps=30", "training.evaluate_every=30"]
     command = Command(tmp_path, *few)
     command.wait_for(lambda: "running" in statuses(tmp_path))
     store = ResultStore(tmp_path)

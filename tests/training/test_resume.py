@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from small_runs import Bench, small_config
 
 from harness.configuration.registry import member
+from harness.configuration.schema import RunConfig
 from harness.configuration.sections import EntropyControl
 from harness.sampling.curriculum import Curriculum
+from harness.store import ResultStore
 from harness.training.loop import train
 from harness.training.run_parts import RunParts
 
@@ -174,11 +180,25 @@ def test_without_a_whole_checkpoint_a_run_starts_again_and_says_so(
     assert "(runtime.checkpoint_every=1)" in said
 
 
+@pytest.fixture(scope="module")
+def undisturbed(base_policy: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], RunParts]]:
+    """The trainer of three steps of a variant, trained once for all tests."""
+    bench = Bench(base_policy, ResultStore(tmp_path_factory.mktemp("undisturbed")))
+    names = sorted(VARIANTS)
+    yield functools.cache(lambda name: bench.trained(three_steps(name), f"{names.index(name):x}"))
+    bench.close()
+
+
+def three_steps(name: str) -> RunConfig:
+    return small_config(training__steps=3, training__evaluate_every=2, **VARIANTS[name])
+
+
 @pytest.mark.parametrize("name", ["refill", "a lag with refill", "critic", "success bands"])
 @pytest.mark.parametrize("phase", ["sampling", "evaluating step 2", "evaluating step 3"])
-def test_a_stop_inside_a_step_ends_it_and_the_resumed_run_is_the_same(bench: Bench, name: str, phase: str) -> None:
-    config = small_config(training__steps=3, training__evaluate_every=2, **VARIANTS[name])
-    straight = bench.trained(config, "a")
+def test_a_stop_inside_a_step_ends_it_and_the_resumed_run_is_the_same(
+    bench: Bench, undisturbed: Callable[[str], RunParts], name: str, phase: str
+) -> None:
+    config, straight = three_steps(name), undisturbed(name)
     stopped = bench.trainer(config, "b")
 
     def stop() -> bool:

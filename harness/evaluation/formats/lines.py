@@ -94,16 +94,13 @@ def _responses(row: Mapping[str, Any]) -> list[tuple[str | None, str, int | None
     if choices := _objects(holder.get("choices"), "choices"):
         # Usage is of all choices together.
         tokens = _object(holder.get("usage"), "usage").get("completion_tokens") if len(choices) == 1 else None
-        return [(_choice_text(choice), _reason(choice), tokens) for choice in choices]
+        messages = (_object(choice.get("message"), "message").get("content", choice.get("text")) for choice in choices)
+        return [(text_of(text), _reason(choice), tokens) for text, choice in zip(messages, choices, strict=True)]
     if body is None:
         turns = [turn for turn in _objects(row.get("messages"), "messages") if turn.get("role") == "assistant"]
         body = turns[-1].get("content") if turns else None
     # An object without choices is a request that failed: its sample is lost.
     return [(None if body is holder else text_of(body), _reason(row), _value_of(row, "tokens"))]
-
-
-def _choice_text(choice: Mapping[str, Any]) -> str | None:
-    return text_of(_object(choice.get("message"), "message").get("content", choice.get("text")))
 
 
 def _reason(holder: Mapping[str, Any]) -> str:
