@@ -19,18 +19,10 @@ from harness.store.seal import ensure_folder
 from harness.testbed.demonstrator import testbed_tokenizer
 
 SIZES: dict[str, Any] = {
-    "vocab_size": 64,
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-    "initializer_range": 0.15,
-    "bos_token_id": None,
-    "eos_token_id": 1,
+    "vocab_size": 64, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 512, "initializer_range": 0.15, "bos_token_id": None, "eos_token_id": 1,
     "pad_token_id": 0,
-}
+}  # fmt: skip
 
 
 def random_model(architecture: str, seed: int = 0, **sizes: Any) -> Any:

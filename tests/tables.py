@@ -12,8 +12,9 @@ import yaml
 
 
 @functools.cache
-def _read(path: Path) -> dict[str, list[Any]]:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+def tables(test_file: str) -> dict[str, Any]:
+    """Return what stands in the YAML file of this file's name."""
+    return yaml.safe_load(Path(test_file).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:
@@ -23,4 +24,4 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
 
 def table(test_file: str, name: str, columns: str) -> pytest.MarkDecorator:
     """Run a test for each row of this table in the YAML file of its own file's name."""
-    return pytest.mark.parametrize(columns.replace(",", "").split(), _read(Path(test_file).with_suffix(".yaml"))[name])
+    return pytest.mark.parametrize(columns.replace(",", "").split(), tables(test_file)[name])

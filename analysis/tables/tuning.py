@@ -38,7 +38,9 @@ def tuning_table(results: Results) -> Table | None:
     rows = []
     for name, scores in part.scores.items():
         row: dict[str, Cell] = {"arm": plan.arm(name).label, "best": point_label(_chosen(part, name))}
-        row |= {"lead": _lead(scores), **{f"point_{points.index(point)}": mean for point, mean in scores.items()}}
+        known = sorted((score for score in scores.values() if score is not None), reverse=True)
+        row["lead"] = known[0] - known[1] if len(known) > 1 else None  # how sharp the optimum is
+        row |= {f"point_{points.index(point)}": mean for point, mean in scores.items()}
         rows.append(row)
     columns = [
         Column("arm", "arm"),
@@ -61,12 +63,6 @@ def point_label(point: str) -> str:
     """A combination of tried values as a reader says it."""
     pairs = (item.partition("=") for item in point.split(" "))
     return ", ".join(f"{key_label(key)} {value}" for key, _, value in pairs)
-
-
-def _lead(scores: Scores) -> float | None:
-    """The best mean minus the next: how sharp the optimum is; None where one value alone has a score."""
-    known = sorted((score for score in scores.values() if score is not None), reverse=True)
-    return known[0] - known[1] if len(known) > 1 else None
 
 
 def _edges(part: Part) -> dict[str, list[str]]:

@@ -106,9 +106,9 @@ def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -
 
 def _grade_sides(sides: list[Side], verifier: MathVerifier, regrade: bool) -> list[Side]:
     """The sides with our verdicts: `regrade`, or where one has none; golds that no answer can match are named."""
-    from harness.evaluation.paired import grade_side, is_graded
+    from harness.evaluation.paired import grade_side
 
-    if not regrade and all(is_graded(side) for side in sides):
+    if not regrade and all("correct" in side.frame for side in sides):
         if len({side.rules for side in sides if side.rules}) > 1:
             texts = "; ".join(f"{side.name}: {side.rules}" for side in sides)
             print(f"stored verdicts are by different rules ({texts}); verifier=any, say, grades all alike")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from difflib import get_close_matches
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import hydra
@@ -209,18 +210,13 @@ def _refuse_a_moved_range(item: Override) -> None:
             raise ConfigError(f"{line}: Hydra sorts this range into other numbers; write {key}={values}")
 
 
-class _Members:
-    """What Hydra's parser asks for the members that a glob may mean; those in the user's folders are among them."""
-
-    def get_group_options(self, group_name: str, **_: Any) -> list[str]:
-        return options(group_name)
-
-
 def expand(overrides: Sequence[str]) -> list[list[str]]:
     """The jobs of a grid: one list of overrides a combination, in the order of Hydra's multirun. Raises `ConfigError`."""
     jobs: dict[str, list[str]] = {}
+    # A glob may mean members in the user's folders, too.
+    members: Any = SimpleNamespace(get_group_options=lambda group_name, **_: options(group_name))
     try:
-        for item in OverridesParser.create(config_loader=_Members()).parse_overrides(list(overrides)):
+        for item in OverridesParser.create(config_loader=members).parse_overrides(list(overrides)):
             if item.is_sweep_override() and not item.is_discrete_sweep():
                 raise ConfigError(f"{item.input_line}: an interval is for experiment.search.space; give range()")
             sweeps, key = item.is_sweep_override(), item.get_key_element()

@@ -101,11 +101,6 @@ def read_side(
     return Side(name, _select_samples(part, frame, benchmark, cap), remarks)
 
 
-def is_graded(side: Side) -> bool:
-    """Return whether its samples have stored verdicts of ours."""
-    return "correct" in side.frame
-
-
 def grade_side(side: Side, verifier: MathVerifier, progress: Callable[[int, int], None]) -> Side:
     """Grade all samples again."""
     return replace(side, frame=graded_frame(side.frame, verifier, progress))

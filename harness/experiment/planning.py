@@ -155,7 +155,9 @@ def plan_experiment(overrides: Sequence[str], experiment: Experiment | None = No
     ]
     _refuse_unfit(experiment, arms)
     plan = _asked(experiment, arms, _command(overrides))
-    _refuse_unshared_seeds(plan)
+    for arm, reference in plan.comparisons if plan.paired else ():
+        if set(plan.seeds_of(arm)).isdisjoint(plan.seeds_of(reference)):  # no pair
+            raise ConfigError(f"{arm.name!r} and {reference.name!r} share no seed; set experiment.paired=false")
     if experiment.tune is None:
         return matched(plan)
     check_tune(experiment.tune, plan)
@@ -299,13 +301,6 @@ def refuse_benchmark(name: str, config: RunConfig, subject: str) -> None:
     benchmarks = sorted(config.evaluation.benchmarks)
     if benchmarks and name not in benchmarks:
         raise ConfigError(f"experiment.benchmark={name!r} is not evaluated by {subject}{nearest(name, benchmarks)}")
-
-
-def _refuse_unshared_seeds(plan: Plan) -> None:
-    """Raise `ConfigError` where a paired comparison would have no pair."""
-    for arm, reference in plan.comparisons if plan.paired else ():
-        if set(plan.seeds_of(arm)).isdisjoint(plan.seeds_of(reference)):
-            raise ConfigError(f"{arm.name!r} and {reference.name!r} share no seed; set experiment.paired=false")
 
 
 def _refuse_circle(name: str, parents: Mapping[str, str | None]) -> None:

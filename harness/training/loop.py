@@ -74,12 +74,16 @@ def train(parts: RunParts, stop: Callable[[], bool], attempt: int) -> bool:
 
 
 def calibrate(parts: RunParts) -> None:
-    """Measure what the curriculum wants to know before the first step."""
+    """Measure what the curriculum wants to know before the first step. Raises `ConfigError` where no token is left to train on."""
     if samples := parts.curriculum.calibration_samples:
         parts.pulse.begin("measuring pass rates", at_once=True)
         rates, parts.progress.generated_tokens = pass_rates(parts, samples)
         parts.curriculum.calibrate(rates)
-        require_tokens_left(parts)
+        spent, limit = parts.progress.generated_tokens, parts.config.training.generated_tokens
+        if limit is not None and spent >= limit:  # the run would end as if it had been trained
+            raise ConfigError(
+                f"the curriculum took {spent} of training.generated_tokens={limit} and leaves none: raise it"
+            )
 
 
 def take_step(parts: RunParts, attempt: int) -> None:
@@ -292,13 +296,6 @@ def pass_rates(parts: RunParts, samples: int) -> tuple[np.ndarray, int]:
         rates[problems] = np.concatenate([accuracy_P for accuracy_P, _ in shares])
         tokens += sum(count for _, count in shares)
     return rates, tokens
-
-
-def require_tokens_left(parts: RunParts) -> None:
-    """Refuse a budget of tokens that measuring pass rates has spent: the run would end as if it had been trained."""
-    spent, limit = parts.progress.generated_tokens, parts.config.training.generated_tokens
-    if limit is not None and spent >= limit:
-        raise ConfigError(f"the curriculum took {spent} of training.generated_tokens={limit} and leaves none: raise it")
 
 
 def train_run(config: RunConfig, run: RunDir, stop: Callable[[], bool], attempt: int) -> bool:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_store import SHORT, build_store
+from tables import table
 from verbs import Said
 
 from harness.execution.progress import PlainProgress, Terminal, progress_on
@@ -113,15 +114,7 @@ def test_a_report_of_a_strangers_experiment_is_text(hostile: Path, tmp_path: Pat
             assert not RISKY.search(re.sub(r"\\[<(]", "", text)), path
 
 
-@pytest.mark.parametrize(
-    "verb",
-    [
-        ["status"],
-        ["status", "--runs"],
-        ["status", "0000000100000002"],
-        ["report", "experiment=ladder", "only=table", "--json"],
-    ],
-)
+@table(__file__, "verbs", "verb")
 def test_no_verb_sends_what_a_stranger_wrote(hostile: Path, said: Said, verb: list[str]) -> None:
     words = said(*verb, f"runtime.results={hostile}")
     assert "owned" in words

@@ -7,30 +7,14 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tables import tables
+
 from harness.configuration.error import ConfigError
 from harness.configuration.registry import kinds, member
 from harness.configuration.schema import RunConfig, dump, load
 from harness.experiment.checks import inert
 
-CHOICES = {
-    "policy": ("score", "mask", "soft", "mask_and_soft", "keep", "drop", "refill", "never_give_up"),
-    "shape": ("additive", "multiplicative", "qwen3-0.6b"),
-    "statistics": ("keep", "exclude"),
-    "metric": ("accuracy", "reward"),
-    "kind": ("none", "token"),
-    "old_log_probs": ("sampler", "recomputed"),
-    "importance_ratio": ("token", "sequence"),
-    "baseline": ("group_mean", "leave_one_out", "none"),
-    "scale": ("group_std", "batch_std", "batch_reward_std", "batch_whiten", "none"),
-    "whiten_over": ("sequences", "tokens", "none"),
-    "placement": ("loss", "reward"),
-    "extraction": ("boxed", "answer_line", "any"),
-    "precision": ("bfloat16", "float32"),
-    "split": ("train", "heldout"),
-    "rollout_engine": ("vllm", "sglang"),
-    "targets": ("q_proj",),
-    "sampler": ("transformers", "vllm_colocate"),
-}
+CHOICES: dict[str, list[str]] = tables(__file__)["choices"]
 FAMILIES = {
     field.name: field.metadata["family"]
     for owner in (RunConfig, type(RunConfig().algorithm))

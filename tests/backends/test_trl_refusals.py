@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 from every_key import lost_changes
+from tables import tables
 
 from harness.backends.trl.settings import refusals, reward_scale, settings
 from harness.configuration.compose import compose_run, options
@@ -27,29 +28,11 @@ BASES = {
     "entropy bonus": ["algorithm=dapo", "algorithm.dead_groups.policy=keep", "algorithm.entropy_coefficient=0.01"],
     "adapters": ["model=qwen25_0_5b", "algorithm=grpo", "model.lora.rank=4"],
 }  # fmt: skip
-# Keys that code of ours reads inside TRL's trainer, so that GRPOConfig has no word for them.
-OURS = {
-    "task.": "our prompts, in our order",
-    "model.": "the policy's folder and adapters; precision changes GRPOConfig",
-    "verifier.": "our reward function",
-    "algorithm.reward.": "our reward function",
-    "algorithm.overlong.": "our reward function; masks change GRPOConfig",
-    "algorithm.dead_groups.": "our selection of groups",
-    "optimizer.": "our optimiser and its schedule",
-    "training.": "our callback; steps change GRPOConfig",
-    "evaluation.": "our evaluation, by the built-in trainer's code",
-    "engine.": "samples our evaluations",
-    "algorithm.engine_correction.old_log_probs": "without vLLM the sampler is the trainer, a rounding apart; with it, refused",
-}
-WORDS = {  # of those, the ones that GRPOConfig or a refusal has to show all the same
-    "algorithm.overlong.statistics", "training.steps", "optimizer.learning_rate", "optimizer.beta1", "optimizer.beta2", "optimizer.epsilon",
-    "optimizer.weight_decay", "optimizer.max_gradient_norm",
-}  # fmt: skip
 
 
 def passed_over(key: str) -> bool:
     """Whether a key need not change what TRL is told."""
-    ours = key.startswith(tuple(OURS)) and key not in WORDS
+    ours = key.startswith(tuple(tables(__file__)["ours"])) and key not in tables(__file__)["words"]
     return key in ("backend", "task", "model", "engine") or key.startswith("runtime") or ours
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from tables import tables
 from transformers import AutoTokenizer
 
 from harness.backends.verl.metrics import export
@@ -40,19 +41,7 @@ COMMON = [
     "backend.accept=[warmup_from_zero]",
     "optimizer.warmup_steps=5",
 ]
-MORE = {
-    "kl in the reward": ["algorithm=grpo", "algorithm/kl=k1", "algorithm.kl.coefficient=0.01", "algorithm.kl.placement=reward"],
-    "engine correction": [
-        "algorithm=grpo", "algorithm.engine_correction.kind=token", "algorithm.engine_correction.old_log_probs=recomputed",
-    ],
-    "no clip": ["algorithm=grpo", "algorithm/surrogate=policy_gradient"],
-    "reinforce": ["algorithm=grpo", "algorithm/surrogate=policy_gradient", "algorithm.surrogate.importance_weighted=false"],
-    "its own refilling": ["algorithm=dapo_replaces_filter", "backend.accept=[unbounded_refill,warmup_from_zero]"],
-    "machine": [
-        "algorithm=grpo", "runtime.verl.sequence_parallel=2", "runtime.verl.tensor_parallel=4", "runtime.verl.offload=true",
-        "runtime.gpus_per_run=8", "runtime.gradient_checkpointing=true", "backend.rollout_engine=sglang",
-    ],
-}  # fmt: skip
+MORE: dict[str, list[str]] = tables(__file__)["more"]
 
 
 def ask(peer: str, question: Any, **variables: str) -> Any:

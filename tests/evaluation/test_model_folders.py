@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from evaluation_support import first_cell
+from tables import table
 from verbs import Said, jsonl
 
 from harness.configuration.error import ConfigError
@@ -127,18 +128,7 @@ class Turns:
         self.own.chat_template = template
 
 
-@pytest.mark.parametrize(
-    ("template", "words"),
-    [
-        ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "does not end within"),
-        ("{{ 'a' * 10**10 }}", "takes more memory than a prompt can"),
-        ("{{ 'a' * 10**8 }}", "takes more memory than a prompt can|does not end within"),
-        ("{% include '/etc/passwd' %}", r"chat template fails on user turns \(no loader"),
-        ("{% for m in messages %}{{ m['content'] }", "chat template fails on user turns"),
-        ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "chat template fails on user turns"),
-        ("{% if false %}{{ messages }}{% endif %}", r"chat template fails on user turns \(it writes nothing\)"),
-    ],
-)
+@table(__file__, "templates", "template, words")
 def test_a_chat_template_has_a_limit_of_time_and_memory(
     template: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import scipy.stats
 from small_runs import SMALL
-from tables import table
+from tables import table, tables
 from verbs import jsonl
 
 from harness.configuration.compose import compose_run
@@ -21,16 +21,7 @@ from harness.statistics.intervals import comparison_level, half_width
 from harness.statistics.sequential import design_levels
 from harness.store import ResultStore
 
-GOOD = {
-    "problems": 32,
-    "group": 8,
-    "cap": 32,
-    "right": 0.3,
-    "cut_off": 0.02,
-    "mixed": 0.7,
-    "all_right": 0.05,
-    "sample_sd": 0.4,
-}
+GOOD = tables(__file__)["good"]
 
 
 @table(__file__, "advice", "change, advice")

@@ -14,6 +14,7 @@ from unittest.mock import Mock, patch
 
 import pytest
 from sweep_support import STUB_PATH, Spec, run_all, spec, sweep, wait_until
+from tables import table
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import IDENTITY_VERSION
@@ -257,15 +258,7 @@ def test_a_gpu_has_one_lease_however_it_is_named(store, monkeypatch, name):
     assert take(name, ["GPU-a", "GPU-b"]).devices == name
 
 
-@pytest.mark.parametrize(
-    ("override", "says"),
-    [
-        ("runtime.gpus_per_run=4", r"gpus_per_run differs between arms \(1 in grpo; 4 in dapo\)"),
-        ("runtime.threads=2", r"threads differs between arms \(1 in grpo; 2 in dapo\)"),
-        ("runtime.workers=2", r"workers differs between arms \(0 in grpo; 2 in dapo\)"),
-        ("tracker=[wandb]", r"trackers differs between arms \({} in grpo; .*wandb.* in dapo\)"),
-    ],
-)
+@table(__file__, "shared", "override, says")
 def test_what_the_runs_of_one_supervisor_share_does_not_differ_between_them(store, override, says):
     jobs = [["algorithm=grpo"], ["algorithm=dapo", override]]
     specs = plan_jobs([[*job, f"runtime.results={store.root}"] for job in jobs], []).specs

@@ -55,16 +55,7 @@ def test_a_patch_of_several_keys_is_one_change() -> None:
     assert not findings(base, rung)  # two keys, both declared; responses per update stay 16
 
 
-@pytest.mark.parametrize(
-    ("override", "reason"),
-    [
-        ("algorithm.dead_groups.policy=refill", "dynamic sampling"),
-        ("algorithm.responses_per_prompt=16", "32 responses per update instead of 16"),
-        ("sampling.max_response_tokens=64", "a cap of 64 instead of 32 tokens"),
-        ("training.steps=70", "70 steps instead of 100; 1120 policy updates instead of 1600"),
-        ("algorithm.epochs_per_step=2", "3200 policy updates instead of 1600"),
-    ],
-)
+@table(__file__, "unequal_cost", "override, reason")
 def test_another_number_of_generated_tokens_per_update(override: str, reason: str) -> None:
     base = planned("base", "algorithm=grpo")
     finding = only(base, planned("arm", "algorithm=grpo", override, parent="base"))

@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 from objective_support import Sample, algorithm, responses, sample
+from tables import table
 
 from harness.configuration.registry import kinds, member
 from harness.objective.objective import Objective
@@ -104,15 +105,7 @@ def test_policies_that_agree_have_a_penalty_of_zero_that_can_be_differentiated(k
     assert estimate_N.requires_grad
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"epsilon": 0.0},
-        {"baseline": "none", "scale": "group_std"},
-        {"baseline": "none", "scale": "batch_std"},
-        {"scale": "batch_std", "epsilon": 0.0},
-    ],
-)
+@table(__file__, "no_spread", "settings")
 def test_nothing_is_divided_by_a_spread_of_zero(settings: dict[str, object]) -> None:
     data = sample(seed=7)
     data.rewards_PG[:] = 1.0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 
-import pytest
 import torch
 from objective_support import SYSTEMS, Sample, algorithm, gradient, loss, sample
+from tables import table
 
 from harness.configuration.registry import KL, member
 from harness.objective.objective import Objective
@@ -39,17 +39,7 @@ def test_every_systems_gradient() -> None:
             assert_is_the_slope(Objective(algorithm(name)), data, name)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"entropy_coefficient": 0.3},
-        {"kl.kind": "k1"},
-        {"kl.kind": "k2"},
-        {"surrogate.dual_clip": 1.5},
-        {"surrogate.clip_low": 0.05, "surrogate.clip_high": 0.05},
-    ],
-    ids=str,
-)
+@table(__file__, "changes", "change")
 def test_every_terms_gradient_that_no_system_has(change: dict[str, object]) -> None:
     config = copy.deepcopy(algorithm("grpo"))
     for key, value in change.items():

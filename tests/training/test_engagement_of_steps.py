@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from small_runs import Bench, small_config
+from tables import table
 from test_update import exact_log_probs, groups_of, updater_of
 
 from harness.configuration.compose import compose_run
@@ -82,15 +83,7 @@ def test_released_tokens_are_those_that_only_the_symmetric_bound_clips() -> None
     assert torch.equal(released, (slopes[0] == 0) & (slopes[1] != 0))
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes"),
-    [  # shares of the four responses, lengths 2 6 | 4 4: 1/4 each; 2 6 4 4 of 16; the same, the groups having 8 tokens each
-        ("response_mean", (0.0, 0.25, 0.25)),
-        ("batch_token_mean", (0.25, 0.0, 0.0)),
-        ("group_token_mean", (0.25, 0.0, 0.0)),
-        ("constant_sum", (0.25, 0.0, 0.0)),
-    ],
-)
+@table(__file__, "shares", "kind, changes")
 def test_weight_changes_are_of_the_shares_of_the_update(kind: str, changes: tuple[float, ...]) -> None:
     config = small_config(algorithm__aggregation=member(AGGREGATION, kind).Config())
     objective, touched = Objective(config.algorithm), MechanismShares()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from small_runs import Bench, small_config
-from tables import table
+from tables import table, tables
 
 from harness.configuration.error import ConfigError
 from harness.configuration.identity import identity, run_id
@@ -25,26 +25,7 @@ from harness.rollout.types import Completions
 from harness.training.grading import noisy_verdicts
 from harness.verify import MathVerifier, VerifierConfig
 
-CODE = """
-import math
-import numpy
-def in_it(response: str, gold: str) -> bool:
-    return gold in response
-def of_numpy(response, gold):
-    return numpy.bool_(gold in response)
-def partly(response, problem):
-    return len(response) / 10 if problem else 0
-def by_name(response, **others):
-    return others["gold"] in response and set(others) == {"gold", "problem"}
-def broken(response):
-    raise RuntimeError(response)
-def endless(response):
-    return math.inf
-def other(response, temperature):
-    return True
-def never(response):
-    return False
-"""
+CODE: str = tables(__file__)["code"]
 
 
 @pytest.fixture

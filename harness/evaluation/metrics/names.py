@@ -239,19 +239,20 @@ def reduce_samples(samples: Samples, ks: Sequence[int]) -> Reduction:
         scores[f"pass@{k}"] = pass_at_k(right_P, n, k)
         scores[f"maj@{k}"] = majority[k]
     counts = np.bincount(samples.verdict_R, minlength=len(samples.verdict_names)).tolist()
-    finished_R = ~samples.truncated_R & ~samples.lost_R
+    present_R, right_R = ~samples.lost_R, samples.right_R
+    groups = {"all": present_R, "right": right_R, "wrong": present_R & ~right_R, "truncated": samples.truncated_R}
     return Reduction(
         n=n,
         scores=scores,
         shares={
             "truncated_fraction": _mean(samples.truncated_R),
             "truncated_right_fraction": _mean(samples.truncated_R & samples.right_R),
-            "accuracy_finished": _mean(samples.right_R[finished_R]),
+            "accuracy_finished": _mean(right_R[present_R & ~samples.truncated_R]),
             "no_answer_fraction": _mean(samples.class_R == NO_ANSWER),
         },
         lost_samples=int(samples.lost_R.sum()),
         verdicts=dict(zip(samples.verdict_names, counts, strict=True)),
-        lengths=_lengths(samples),
+        lengths={name: _length(samples.tokens_R[mask_R]) for name, mask_R in groups.items()},
     )
 
 
@@ -280,13 +281,6 @@ def nothing_to_learn(right: float | None, where: str) -> str:
     how, remedy = ("no answer", "easier") if right == 0 else ("every answer", "harder")
     advice = f"use {remedy} problems, or look at samples for a form of the answer that the verifier does not read"
     return f"{how} {where} is right, so there is nothing to learn from rewards; {advice}"
-
-
-def _lengths(samples: Samples) -> dict[str, Length]:
-    present = ~samples.lost_R
-    right = samples.right_R
-    groups = {"all": present, "right": right, "wrong": present & ~right, "truncated": samples.truncated_R}
-    return {name: _length(samples.tokens_R[mask]) for name, mask in groups.items()}
 
 
 def _length(tokens_R: Ints) -> Length:
