@@ -76,6 +76,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000)  # compositions make thousands of objects that live
         gc.enable()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.configuration.error import nearest as nearest
-from harness.configuration.user_code import family_label, module_of, own_files, own_kinds, own_member, register
+from harness.configuration.user_code import FILES, module_of, own_files, own_member, register
 
 
 @functools.cache
@@ -31,8 +31,10 @@ def member(family: str, kind: str) -> Any:
     if own_module is not None:
         return own_module
     if kind not in members:
-        valid_kinds = [*members, *own_kinds(family)]
-        raise ValueError(f"{family_label(family)} has no member {kind!r}{nearest(str(kind), valid_kinds)}")
+        valid_kinds = [*members, *(own for other, own in FILES if other == family)]
+        raise ValueError(
+            f"{family.removeprefix('harness.').replace('.', '/')} has no member {kind!r}{nearest(str(kind), valid_kinds)}"
+        )
     return importlib.import_module(members[kind])
 
 

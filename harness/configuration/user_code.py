@@ -49,10 +49,6 @@ def register(folders: Iterable[Path], families: Iterable[str], shipped_kinds: Ca
     FILES.update(paths)
 
 
-def own_kinds(family: str) -> list[str]:
-    return [kind for member_family, kind in FILES if member_family == family]
-
-
 def own_member(family: str, kind: str) -> ModuleType | None:
     """Return a user's member as its file is now; None where there is none. Raises `ConfigError` that names file and line."""
     path = FILES.get((family, kind))
@@ -101,11 +97,6 @@ def _load(family: str, path: Path, code: str) -> ModuleType:
     module.__dict__["Config"] = config_with_code = dataclasses.make_dataclass("Config", [field], bases=(config,))
     config_with_code.__module__ = name
     return module
-
-
-def family_label(family: str) -> str:
-    """`objective/advantage`, as a folder of one's own has it."""
-    return family.removeprefix("harness.").replace(".", "/")
 
 
 def _line(error: Exception, path: Path) -> int | None:

@@ -8,7 +8,7 @@ import functools
 import hashlib
 import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -74,24 +74,6 @@ def read_set(folder: Path) -> BaseSet:
     manifest = json.loads((folder / MANIFEST).read_text())
     weights = tuple(entry["sha256"] for entry in manifest["bases"])
     return BaseSet(manifest["set"], folder, manifest["recipe"], manifest["files"], weights)
-
-
-def check_recipe(name: str, sections: dict[str, Any], max_operations: int, modulus: int) -> None:
-    """Refuse sections, or a longest chain or modulus of the task, that a set was not made with. Raises `ConfigError` with the fix."""
-    recipe = base_set(name).recipe
-    values = {f"model.{key}": value for key, value in flatten(sections).items()} | {
-        "task.max_operations": max_operations,
-        "task.modulus": modulus,
-    }
-    shipped: dict[str, Any] = {f"model.{key}": value for key, value in flatten(recipe).items()}
-    shipped |= {"model.warmup.seed": 0, "task.max_operations": recipe["operations"][1]}
-    shipped["task.modulus"] = recipe["modulus"]
-    for key, value in values.items():
-        if value != shipped[key]:
-            raise ConfigError(
-                f"{key}={value}, but the shipped policies of model.bases.set={name} were made with {shipped[key]}: set "
-                "model.bases.set=null for a warm-up of the run's own, or leave the key as it is"
-            )
 
 
 @dataclass
@@ -208,3 +190,24 @@ class Config:
     architecture: Architecture = field(default_factory=Architecture)
     demonstrator: Demonstrator = field(default_factory=Demonstrator)
     warmup: Warmup = field(default_factory=Warmup)
+
+
+def check(config: Config, task: Any) -> None:
+    """Refuse a task that the demonstrator does not know, or a recipe that the shipped policies were not made by. Raises `ConfigError`."""
+    if task.kind != "arithmetic":
+        raise ConfigError(f"model=testbed is warmed up on task=arithmetic only, not on task={task.kind}")
+    if config.bases.set is None:
+        return
+    recipe = base_set(config.bases.set).recipe
+    sections = {name: asdict(getattr(config, name)) for name in ("architecture", "demonstrator", "warmup")}
+    values = {f"model.{key}": value for key, value in flatten(sections).items()}
+    values |= {"task.max_operations": task.max_operations, "task.modulus": task.modulus}
+    shipped: dict[str, Any] = {f"model.{key}": value for key, value in flatten(recipe).items()}
+    shipped |= {"model.warmup.seed": 0, "task.max_operations": recipe["operations"][1]}
+    shipped["task.modulus"] = recipe["modulus"]
+    for key, value in values.items():
+        if value != shipped[key]:
+            raise ConfigError(
+                f"{key}={value}, but the shipped policies of model.bases.set={config.bases.set} were made with {shipped[key]}: set "
+                "model.bases.set=null for a warm-up of the run's own, or leave the key as it is"
+            )

@@ -88,7 +88,7 @@ class MathVerifier(AbstractContextManager["MathVerifier"]):
 
     def leaves_open(self, gold: str) -> bool:
         """Return whether a gold answer leaves something to work out where answers may not: `2^{10}`."""
-        return self.config.form == "evaluated" and is_open(self._gold(gold))
+        return self.config.form == "evaluated" and not self._integer(gold) and is_open(self._gold(gold))
 
     def probe_golds(self, golds: Iterable[str]) -> dict[str, list[str]]:
         """Return what is wrong with golds that have a number, in words; nothing for those that are read by their value.

@@ -33,5 +33,5 @@ def verifier(verifiers: Callable[..., MathVerifier]) -> MathVerifier:
 @pytest.fixture(scope="session")
 def impatient() -> Iterator[MathVerifier]:
     """A verifier for hostile texts: what they cost a worker is bounded by its clock, which is short here."""
-    with MathVerifier(VerifierConfig(extraction="any", answer_must_end=False, timeout_cpu_seconds=0.2)) as shared:
+    with MathVerifier(VerifierConfig(extraction="any", answer_must_end=False, timeout_cpu_seconds=0.05)) as shared:
         yield shared
