@@ -39,20 +39,22 @@ settings.load_profile("repeatable")
 LONG_FILES = (
     "slurm/test_slurm.py",
     "end_to_end/test_language_model.py",
+    "execution/test_launchers.py",
     "training/test_ranks.py",
     "backends/test_trl_ranks.py",
     "experiment/test_shipped.py",
-    "execution/test_launchers.py",
+    "verify/test_verify_attacks.py",
     "commands/test_hostile_stores.py",
     "end_to_end/test_own_question.py",
     "store/test_crash_safety_end_to_end.py",
-    "end_to_end/test_tutorial.py",
-    "end_to_end/test_notebook.py",
+    "configuration/test_conf.py",
+    "training/test_resume.py",
+    "experiment/test_claim_declarations.py",
     "packaging/test_launch.py",
-    "end_to_end/test_harness_run.py",
-    "verify/test_verify_attacks.py",
-    "backends/test_trl_run.py",
+    "experiments/test_pages.py",
     "verify/test_verify_service.py",
+    "end_to_end/test_notebook.py",
+    "end_to_end/test_tutorial.py",
 )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,14 +106,15 @@ def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -
 
 def _grade_sides(sides: list[Side], verifier: MathVerifier, regrade: bool) -> list[Side]:
     """The sides with our verdicts: `regrade`, or where one has none; golds that no answer can match are named."""
-    from harness.evaluation.paired import grade_side
+    from harness.evaluation.stored import graded_frame
 
     if not regrade and all("correct" in side.frame for side in sides):
         if len({side.rules for side in sides if side.rules}) > 1:
             texts = "; ".join(f"{side.name}: {side.rules}" for side in sides)
             print(f"stored verdicts are by different rules ({texts}); verifier=any, say, grades all alike")
         return sides
-    sides = [grade_side(side, verifier, Counter(f"verify {side.name}")) for side in sides]
+    graded = (graded_frame(side.frame, verifier, Counter(f"verify {side.name}")) for side in sides)
+    sides = [replace(side, frame=frame) for side, frame in zip(sides, graded, strict=True)]
     for side in sides:
         bad_ids = sorted(set(side.frame["problem_id"][side.frame["verdict"] == "gold_unparsable"]))
         if bad_ids:

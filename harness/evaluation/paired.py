@@ -5,7 +5,7 @@ differences of problems (Miller 2024, arXiv:2411.00640). Where each problem is r
 answers) it is Tango's. It says which of these checkpoints does better, and nothing about training again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from harness.configuration.error import ConfigError
 from harness.evaluation.metrics.names import UnevenSamples, default_ks, reduce_samples
 from harness.evaluation.recorded import read_recorded
 from harness.evaluation.result import code_samples, require_ks
-from harness.evaluation.stored import graded_frame, stored_samples
+from harness.evaluation.stored import stored_samples
 from harness.problems.problem import normalise
 from harness.statistics.intervals import Estimate, comparison_level, paired_difference
 from harness.statistics.pairs import paired_shares
@@ -99,11 +99,6 @@ def read_side(
     else:
         frame = _read_stored(part, store)
     return Side(name, _select_samples(part, frame, benchmark, cap), remarks)
-
-
-def grade_side(side: Side, verifier: MathVerifier, progress: Callable[[int, int], None]) -> Side:
-    """Grade all samples again."""
-    return replace(side, frame=graded_frame(side.frame, verifier, progress))
 
 
 def _read_stored(part: str, store: ResultStore) -> pd.DataFrame:

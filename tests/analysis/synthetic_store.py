@@ -144,7 +144,7 @@ def build_store(
             if status != "not started":
                 shape = problems, n, steps, evaluate, caps, samples
                 write_run(store, run_id, arm, seed, accuracy, status, *shape)
-        own = patches[index] if patches is not None else [_patch(r[0]) for r in rungs[1 : index + 1]]
+        own = patches[index] if patches is not None else [rung[0].split("_", 2)[-1] for rung in rungs[1 : index + 1]]
         parent = rungs[index - 1][0] if index and design == "cumulative" else None
         record = _arm_record(index, arm, label, published, parent, own, runs)
         arms.append(record | (arm_fields[index] if arm_fields else {}))
@@ -195,11 +195,6 @@ def relogged(run, change) -> None:
 def embedded(text: str, name: str):
     """The JSON that a page carries under this id."""
     return json.loads(re.search(rf'id="{name}">(.*?)</script>', text, re.S)[1])
-
-
-def _patch(arm):
-    """``clip_higher`` of ``ladder_2_clip_higher``."""
-    return arm.split("_", 2)[-1]
 
 
 def write_run(store, run_id, arm, seed, accuracy, status, *shape):

@@ -30,16 +30,12 @@ SCORES = "arm,seed,score\n" + "".join(
 )
 
 
-def widest(capsys: pytest.CaptureFixture[str]) -> str:
-    return max(capsys.readouterr().out.splitlines(), key=len)
-
-
 @pytest.mark.parametrize("verb", sorted(kinds(FAMILY)))
 def test_help_has_80_columns(verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
         main([verb, "--help"])
-    assert len(line := widest(capsys)) <= 80, line
+    assert len(line := max(capsys.readouterr().out.splitlines(), key=len)) <= 80, line
 
 
 def test_every_table_has_80_columns(

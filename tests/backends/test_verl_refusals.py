@@ -45,11 +45,6 @@ def place(config: RunConfig) -> Place:
     return Place(Path("/run"), data_folder(config, Path("/cache"), model), model, 100, (2,), 0)
 
 
-def command_line(config: RunConfig) -> list[str]:
-    """What verl is started with."""
-    return overrides(config, place(config))
-
-
 def passed_over(key: str) -> bool:
     """Whether a change of the key need not reach verl."""
     return key == "backend" or key.startswith(("runtime", *(known.rstrip(".") for known in NOT_VERLS)))
@@ -59,7 +54,7 @@ def passed_over(key: str) -> bool:
 def test_every_change_reaches_verl_or_is_refused(name: str) -> None:
     config = compose_run([*COMMON, *BASES[name]])
     assert refusals(config) == []
-    lost, tried = lost_changes(config, command_line, refusals, passed_over)
+    lost, tried = lost_changes(config, lambda changed: overrides(changed, place(changed)), refusals, passed_over)
     assert lost == []
     assert {
         "seed",

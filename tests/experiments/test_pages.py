@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator
@@ -53,15 +54,17 @@ def replaced(word: str) -> str:
     return PLACEHOLDERS.get(word, word)
 
 
+@functools.cache
+def compose_once(*of_hydra: str) -> None:
+    """Compose the launcher and what else is Hydra's: most commands ask for the same."""
+    with initialize_config_dir(str(config_directory()), version_base=None):
+        compose("config", list(of_hydra), return_hydra_config=True)
+
+
 def plan_of(words: list[str]) -> None:
     """Compose what the command asks for, its launcher too, and plan its runs."""
     application = Application([word for word in words if word not in ("--json", "--sample")])
-    with initialize_config_dir(str(config_directory()), version_base=None):
-        compose(
-            "config",
-            [one for one in application.hydra_arguments if "=" in one and one.lstrip("+").startswith("hydra")],
-            return_hydra_config=True,
-        )
+    compose_once(*(one for one in application.hydra_arguments if "=" in one and one.lstrip("+").startswith("hydra")))
     if application.experiment is None or not application.experiment.search:
         make_plan(application.overrides, application.is_multirun, application.experiment)
 
