@@ -23,6 +23,7 @@ from harness.configuration.compose import check_launcher
 from harness.configuration.identity import flatten
 from harness.configuration.numbers import format_count, format_seconds
 from harness.configuration.schema import dump
+from harness.configuration.sections import RuntimeConfig
 from harness.execution.progress import Terminal
 from harness.experiment.checks import (
     Objection,
@@ -136,7 +137,7 @@ def answer(options: argparse.Namespace) -> Answer:
         *part_lines(plan, statuses),
         *total_lines(totals),
         *metric_lines(plan),
-        *filter(None, [memory_line(arm.config for arm in plan.arms), power_line(plan, store)]),
+        *filter(None, [gpu_line(runtime), memory_line(arm.config for arm in plan.arms), power_line(plan, store)]),
         *filter(None, [mixed_devices_note(store, statuses, runtime)]),
         *filter(None, [dropped_runs_line(plan, answered_runs(store, plan.name))]),
     ]
@@ -183,6 +184,13 @@ def common_line(plan: Plan) -> str:
         if keys
         else ""
     )
+
+
+def gpu_line(runtime: RuntimeConfig) -> str:
+    """Tell the GPUs of a run whose engine has some of its own; nothing of others."""
+    shares = f"{runtime.gpus_per_run} to train, {runtime.sampler_gpus} to sample beside it"
+    told = runtime.device == "cuda" and runtime.sampler_gpus
+    return f"a run takes {runtime.gpus_of_a_run} GPUs: {shares}" if told else ""
 
 
 def part_lines(plan: Plan, statuses: Mapping[str, str]) -> list[str]:

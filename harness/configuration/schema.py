@@ -228,9 +228,9 @@ def _convert_to_one(choices: list[Any], value: Any, path: str) -> Any:
 def check_combinations(config: RunConfig) -> None:
     """Raise `ConfigError` with the first refusal: a section or a member says itself what it cannot be combined with.
 
-    A part of the algorithm by its method `refusals(config)`; where a run starts, by a function `check(model, task)` that raises.
+    A part of the algorithm, or `runtime`, by its method `refusals(config)`; where a run starts, by a function `check(model, task)`.
     """
-    for part in (getattr(config.algorithm, item.name) for item in fields(config.algorithm)):
+    for part in (config.runtime, *(getattr(config.algorithm, item.name) for item in fields(config.algorithm))):
         for refusal in part.refusals(config) if hasattr(part, "refusals") else ():
             raise ConfigError(refusal)
     for refusal in _refusals(config):

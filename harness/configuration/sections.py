@@ -199,6 +199,8 @@ class RuntimeConfig(Checked, key="runtime"):
         verifier_workers: processes for answers that need the symbolic verifier.
         runs_per_gpu: small runs sharing one GPU.
         gpus_per_run: GPUs that one run gets on each node (all of them appear in its CUDA_VISIBLE_DEVICES).
+        sampler_gpus: further GPUs of a run, where its engine samples while the trainer updates (Linux; with `sampling.lag_steps`); on a CPU
+            any number is a second process. 0: the engine is in the trainer's process.
         ranks: processes that train one run together (FSDP2, with backend=trl DDP); 0: one a GPU of the run, one on a CPU.
         nodes: nodes that train one run together (backend=verl).
         check_weights_every: rollout steps between checks of the engine's weights, by its log-probabilities; always once at the start.
@@ -222,6 +224,7 @@ class RuntimeConfig(Checked, key="runtime"):
     verifier_workers: int = ranged(1, low=1)
     runs_per_gpu: int = ranged(1, low=1)
     gpus_per_run: int = ranged(1, low=1)
+    sampler_gpus: int = ranged(0, low=0)
     ranks: int = ranged(0, low=0)
     nodes: int = ranged(1, low=1)
     check_weights_every: int = ranged(10, low=1)
@@ -230,6 +233,25 @@ class RuntimeConfig(Checked, key="runtime"):
     trackers: dict[str, Any] = field(default_factory=dict, metadata={"family_values": TRACKING})
     verl: VerlRuntime = field(default_factory=VerlRuntime)
     checks: str = choice("warn", of=("warn", "refuse", "off"))
+
+    @property
+    def gpus_of_a_run(self) -> int:
+        """GPUs of one run on a node."""
+        return self.gpus_per_run + self.sampler_gpus
+
+    def refusals(self, run: Any) -> Iterator[str]:
+        """Yield what a process that samples beside the trainer cannot be combined with."""
+        if not self.sampler_gpus:
+            return
+        setting, needed = f"runtime.sampler_gpus={self.sampler_gpus}", getattr(run.engine, "tensor_parallel", 1)
+        if run.backend.kind != "builtin":
+            yield f"{setting} is for the built-in trainer, not for backend={run.backend.kind}; set it to 0"
+        if not run.sampling.lag_steps:
+            yield f"{setting} samples for later steps while one updates; set sampling.lag_steps to 1 or more"
+        if self.ranks > 1 or (self.device == "cuda" and self.gpus_per_run > 1):
+            yield f"{setting} beside several ranks is not built; set runtime.gpus_per_run and runtime.ranks to 1"
+        if self.device == "cuda" and self.sampler_gpus != needed:
+            yield f"{setting}: engine={run.engine.kind} is one engine on {needed} (engine.tensor_parallel); set it to {needed}"
 
 
 CORRECTIONS = ("none", "token", "token_mask", "sequence", "sequence_mask", "geometric_mask")

@@ -31,7 +31,7 @@ from harness.tracking._feed import TrackerFeed, absent
 _REMIND_SECONDS = 5.0
 _DEVICE_RETRY_SECONDS = 1.0
 # Keys of the machine that the runs of one supervisor share.
-_SHARED = ("device", "gpus_per_run", "runs_per_gpu", "workers", "threads", "trackers")
+_SHARED = ("device", "gpus_per_run", "sampler_gpus", "runs_per_gpu", "workers", "threads", "trackers")
 _LOOK_SECONDS = 1.0  # between two looks at the files of running runs: the file server may be far away
 
 
@@ -94,8 +94,8 @@ def worker_count(runtime: RuntimeConfig, gpus: int) -> int:
     if runtime.workers:
         return runtime.workers
     if gpus:
-        return max(1, gpus // runtime.gpus_per_run * runtime.runs_per_gpu)
-    return max(1, usable_cores() // runtime.threads)
+        return max(1, gpus // runtime.gpus_of_a_run * runtime.runs_per_gpu)
+    return max(1, usable_cores() // (runtime.threads * (2 if runtime.sampler_gpus else 1)))
 
 
 @contextlib.contextmanager
@@ -357,6 +357,7 @@ def _gpu_leases(runtime: RuntimeConfig, folder: Path) -> GpuLeases | None:
     gpus = visible_gpus() if runtime.device == "cuda" else []
     if not gpus:
         return None
-    if runtime.gpus_per_run > len(gpus):
-        raise ConfigError(f"runtime.gpus_per_run={runtime.gpus_per_run}, but only {len(gpus)} GPUs are visible here")
-    return GpuLeases(folder, gpus, runs_per_gpu=runtime.runs_per_gpu, gpus_per_run=runtime.gpus_per_run)
+    if runtime.gpus_of_a_run > len(gpus):
+        wanted = f"runtime.gpus_per_run={runtime.gpus_per_run} and runtime.sampler_gpus={runtime.sampler_gpus}"
+        raise ConfigError(f"{wanted}, but only {len(gpus)} GPUs are visible here")
+    return GpuLeases(folder, gpus, runs_per_gpu=runtime.runs_per_gpu, gpus_per_run=runtime.gpus_of_a_run)

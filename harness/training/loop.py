@@ -8,7 +8,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -107,20 +107,27 @@ def advance(parts: RunParts, attempt: int) -> dict[str, Any]:
     config, progress, updater, ranks = parts.config, parts.progress, parts.updater, parts.ranks
     step, start, tally = progress.step + 1, time.perf_counter(), Tally()
 
-    # Roll out and grade the groups of this step, with a lag also those of later ones.
-    for due_step in steps_to_collect(parts, step):
-        progress.waiting.append(collect(parts, due_step, tally))
+    # Roll out and grade the groups of this step, with a lag also those of later ones, which an engine of its own samples meanwhile.
+    due_steps = steps_to_collect(parts, step)
+    now = int(not progress.waiting) if config.runtime.sampler_gpus else len(due_steps)
+    progress.waiting += [collect(parts, due_step, tally) for due_step in due_steps[:now]]
     selection = progress.waiting.pop(0)
     collected_at = time.perf_counter()
 
-    # Update the policy, while the engine leaves the device's memory to it.
-    parts.pulse.begin("updating", may_stop=False)
-    parts.engine.sleep()
-    stats = train_on(parts, step, selection)
-    updater.reset_reference(step)
-    if parts.policy.shares_prompts:  # a small policy's update leaves nothing worth the call
-        trim_heap()
-    updated_at = time.perf_counter()
+    # Update the policy, while the engine leaves the device's memory to it, or samples. Both are ended: only together can they be resumed.
+    parts.pulse.begin("updating")
+    parts.pulse.may_stop = False
+    with ThreadPoolExecutor(1) as thread:  # without such steps it starts none
+        collected_later = [thread.submit(collect, parts, due_step, tally) for due_step in due_steps[now:]]
+        parts.engine.sleep()
+        stats = train_on(parts, step, selection)
+        updater.reset_reference(step)
+        if parts.policy.shares_prompts:  # a small policy's update leaves nothing worth the call
+            trim_heap()
+        updated_at = time.perf_counter()
+    progress.waiting.extend(job.result() for job in collected_later)
+    parts.pulse.may_stop = True
+    joined_at = time.perf_counter()
 
     # Give the engine the new weights.
     parts.engine.wake()
@@ -146,7 +153,7 @@ def advance(parts: RunParts, attempt: int) -> dict[str, Any]:
         "seconds_rollout": tally.seconds_rollout,
         "seconds_verify": tally.seconds_verify,
         "seconds_train": updated_at - collected_at,
-        "seconds_sync": synced_at - updated_at,
+        "seconds_sync": synced_at - joined_at,
         "seconds_evaluate": 0.0,
         "seconds_total": time.perf_counter() - start,
     }

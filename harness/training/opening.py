@@ -14,6 +14,7 @@ from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import Ranks
 from harness.rollout.types import RolloutEngine
 from harness.rollout.wrappers import StopStrings
+from harness.training.sampler_process import SamplerProcess
 
 
 def open_policy(
@@ -50,6 +51,8 @@ def device_of(config: RunConfig) -> str:
 
 
 def build_engine(config: RunConfig, policy: Policy, tokenizer: Any) -> RolloutEngine:
+    if config.runtime.sampler_gpus:
+        return StopStrings(SamplerProcess(config, policy), tokenizer)
     build = implementation(ENGINE, config.engine).build
     return StopStrings(build(config.engine, policy, config.runtime), tokenizer)
 

@@ -15,20 +15,20 @@ class Stopped(Exception):
 class Pulse:
     """Is called by engine and updater with what is done of how much; says it now and then.
 
-    Raises `Stopped` where a stop came and the phase may be broken off: on one process at any call, on several between rounds alone.
+    Raises `Stopped` where a stop came and `may_stop`: on one process at any call, on several between rounds alone.
     """
 
     def __init__(self, ranks: Ranks) -> None:
-        self._ranks, self._said = ranks, ""
+        self._ranks, self._said, self.may_stop = ranks, "", True
         self.listen(lambda: False, lambda _: None)
         self.begin("")
 
     def listen(self, stop: Callable[[], bool], say: Callable[[str], None]) -> None:
         self._stop, self._say_text = stop, say
 
-    def begin(self, phase: str, *, at_once: bool = False, may_stop: bool = True) -> None:
+    def begin(self, phase: str, *, at_once: bool = False) -> None:
         """A phase begins; it is said `at_once` or when it takes long."""
-        self.phase, self._may_stop, self.counts = phase, may_stop, dict[str, str]()
+        self.phase, self.counts = phase, dict[str, str]()
         self._due = time.monotonic() + _QUIET_SECONDS
         if at_once:
             self._say(phase)
@@ -43,10 +43,10 @@ class Pulse:
         if (now := time.monotonic()) >= self._due:
             self._due = now + _EVERY_SECONDS
             self._say(", ".join([self.phase, *self.counts.values()]))
-        if self._may_stop and self._ranks.world == 1 and self._stop():
+        if self.may_stop and self._ranks.world == 1 and self._stop():
             raise Stopped
 
     def end_if_stopped(self) -> None:
         """Raise `Stopped` on all processes where a stop came to one. Collective."""
-        if self._ranks.any(self._stop()):
+        if self.may_stop and self._ranks.any(self._stop()):
             raise Stopped

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.configuration.error import ConfigError
@@ -165,6 +165,7 @@ class Child:
         log: Path | None = None,
         *,
         death: int = signal.SIGKILL,
+        pass_fds: Collection[int] = (),
     ) -> None:
         with log.open("ab") if log else contextlib.nullcontext() as output:
             self._process = subprocess.Popen(
@@ -174,6 +175,7 @@ class Child:
                 stderr=output,
                 env=environment,
                 start_new_session=True,
+                pass_fds=pass_fds,
                 preexec_fn=functools.partial(_prepare, os.getpid(), death),
             )
 

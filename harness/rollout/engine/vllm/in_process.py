@@ -11,7 +11,6 @@ On a GPU it sleeps while the trainer works and wakes in stages: first the memory
 """
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,13 +23,13 @@ from harness.configuration.error import ConfigError
 from harness.model.checkpoint import tensor_names
 from harness.model.decoder import is_rotary_table
 from harness.rollout.types import Completions, EngineDied, RolloutEngine, SamplingParams, check_request
+from harness.rollout.weight_file import weight_file
 
 _GIB = 1 << 30
 _CPU_CACHE_GIB = 1.0  # vLLM's own default on a CPU is most of the machine's memory
 _TIED_HEAD = "lm_head.weight"
 _WEIGHTS, _CACHE = "weights", "kv_cache"  # vLLM's names of what sleeps
 _LEAST_TEMPERATURE = 0.01  # vLLM 0.32 takes this for anything smaller
-_SHARED_MEMORY = Path("/dev/shm")
 
 
 class VllmEngine(RolloutEngine):
@@ -146,21 +145,12 @@ class VllmEngine(RolloutEngine):
         tensors = _validate(weights, self._names)
         if self._workers == 1:
             self.llm.collective_rpc("take_policy_weights", args=(tensors, None))
-        else:
-            self._load_through_file(tensors)
+        else:  # workers of their own cannot be handed tensors
+            with weight_file(tensors) as path:
+                self.llm.collective_rpc("take_policy_weights", args=(None, path))
         self._wake(_CACHE)
         if not self.llm.reset_prefix_cache():
             raise EngineDied("vLLM kept keys and values that older weights made: some request is unfinished")
-
-    def _load_through_file(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
-        """Workers of their own cannot be handed tensors: they read them from a file, in memory where the machine has such files."""
-        from safetensors.torch import save_file
-
-        place = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
-        with tempfile.TemporaryDirectory(prefix="weights-", dir=place) as folder:
-            path = Path(folder) / "policy.safetensors"
-            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights}, path)
-            self.llm.collective_rpc("take_policy_weights", args=(None, str(path)))
 
     def sleep(self) -> None:
         """See `RolloutEngine`; does nothing on a CPU. Raises EngineDied."""

@@ -1,27 +1,20 @@
 """Methods that run inside vLLM's workers when weights change; vLLM finds the class by its name (`worker_extension_cls`)."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from harness.rollout.weight_file import read_weights
+
 
 class PolicyWeights:
     def take_policy_weights(self: Any, weights: Iterable[tuple[str, torch.Tensor]] | None, path: str | None) -> None:
-        """Replace all weights in place, with tensors under `transformers` names or with those of a safetensors file."""
+        """Replace all weights in place, with tensors under `transformers` names or with those of a `weight_file`."""
         if path is not None:
-            weights = _read_tensors(Path(path))
+            weights = read_weights(path).items()
         self.reload_weights(weights_iterator=weights)
         repack_tied_head(self.model_runner.get_model())
-
-
-def _read_tensors(path: Path) -> Iterable[tuple[str, torch.Tensor]]:
-    from safetensors import safe_open
-
-    with safe_open(path, "pt") as file:
-        for name in file.keys():  # noqa: SIM118, not a dict
-            yield name, file.get_tensor(name)
 
 
 def repack_tied_head(model: Any) -> None:
