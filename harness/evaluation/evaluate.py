@@ -29,7 +29,6 @@ from harness.problems.problem import Benchmark, Problem, load_benchmark
 from harness.reward.shaping import Grader
 from harness.rollout.noise import key, sample_seeds
 from harness.rollout.types import Completions, RolloutEngine, SamplingParams, Watch, prompt_tokens, stop_tokens
-from harness.rollout.wrappers import StopStrings
 from harness.store import RunDir
 from harness.store.atomic import publish_file
 from harness.store.layout import problems_file
@@ -230,8 +229,9 @@ def sampler_of(model: Model, config: RunConfig, linear_kernel: str, longest: int
             settings["linear_kernel"] = linear_kernel
 
     def open_engine() -> RolloutEngine:
-        open_folder = implementation(ENGINE, engine).open_folder
-        return StopStrings(open_folder(engine, model.folder, runtime, device, dtype, linear_kernel), tokenizer)
+        open_folder, place = implementation(ENGINE, engine).open_folder, (runtime, device, dtype, linear_kernel)
+        opened: RolloutEngine = open_folder(engine, model.folder, *place)
+        return opened.with_stops(tokenizer)
 
     with blame_folder(model.folder):
         return Sampler(open_engine, tokenizer, stop_tokens(tokenizer, model.folder), positions, settings)

@@ -5,6 +5,7 @@ Letters: P prompts, G samples a prompt, R = P·G responses, N response tokens.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import torch
@@ -37,7 +38,7 @@ class SamplingParams:
     """Settings of one sampling request: `top_p = 1` and `top_k = 0` switch those filters off; `temperature = 0` is greedy.
 
     `head` asks for the log-probabilities of so many of the likeliest tokens (`Completions.head_NK`).
-    `stop_strings` also end a response of an engine in `harness.rollout.wrappers.StopStrings`.
+    `stop_strings` also end a response of an engine that has a tokenizer (`RolloutEngine.with_stops`).
     `watch` is told, by engines that are ours, how far the request is; what it raises ends the request.
     """
 
@@ -124,8 +125,11 @@ class Completions:
         return Completions(**{name: torch.cat(values) for name, values in tensors.items() if values})
 
 
+Decode = Callable[[Sequence[Sequence[int]]], Sequence[str]]
+
+
 class RolloutEngine:
-    """The contract of every engine (native, transformers, vllm); the defaults are those of one that has nothing to free.
+    """The contract of every engine (native, transformers, vllm), which defines `sample`; the defaults are of one with nothing to free.
 
     `seeds_PG` holds one 64-bit seed a response. The same seed, prompt, weights and parameters give the same response whatever else is in
     the batch (an engine that cannot promise it says so in its module docstring).
@@ -137,20 +141,43 @@ class RolloutEngine:
 
     shares_weights: bool = False
     on_group: Callable[[int, Completions], None] | None = None
+    _decode: Decode | None = None
+    _ends: tuple[str, ...] = ()
 
     @property
     def positions(self) -> int | None:
         """Longest prompt and response together, in tokens; None where the engine has no bound of its own."""
         return None
 
+    def with_stops(self, tokenizer: Any) -> Self:
+        """The same, whose responses also end at `params.stop_strings`: the first token with which a decoded one contains one is its last.
+
+        Sampling is causal, so cutting afterwards gives what stopping there would have given. vLLM stops early by itself; for the others the
+        tokens beyond the end are sampled, thrown away and not counted.
+        """
+        self._decode = functools.partial(tokenizer.batch_decode, skip_special_tokens=False)
+        return self
+
     def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
-        """Sample `seeds_PG.shape[1]` responses to each prompt (token ids in, token ids out)."""
+        """Sample `seeds_PG.shape[1]` responses to each prompt (token ids in, token ids out).
+
+        Raises ValueError for an empty prompt or a request longer than the model's positions.
+        """
+        check_request(prompts, seeds_PG, params, self.positions)
+        self._ends = params.stop_strings
+        return self._cut(self.sample(prompts, seeds_PG, params))
+
+    def sample(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
+        """As `generate`, of a request that was checked; strings need end nothing."""
         raise NotImplementedError
 
     def tell(self, group: int, completions: Completions) -> None:
         """Hand over the responses to a prompt, all of which have ended."""
         if self.on_group is not None:
-            self.on_group(group, completions)
+            self.on_group(group, self._cut(completions))
+
+    def _cut(self, completions: Completions) -> Completions:
+        return end_at_strings(completions, self._ends, self._decode) if self._ends and self._decode else completions
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Take the policy's tensors, under `transformers` names, for all later requests.
@@ -169,6 +196,31 @@ class RolloutEngine:
 
     def close(self) -> None:
         """End for good; safe to call twice."""
+
+
+def end_at_strings(completions: Completions, strings: Sequence[str], decode: Decode) -> Completions:
+    """End every response at the first token with which its text contains one of `strings`; such a response is finished."""
+    rows = completions.token_lists()
+    lengths, finished = completions.lengths_R.tolist(), completions.finished_R.tolist()
+    for row, (tokens, text) in enumerate(zip(rows, decode(rows), strict=True)):
+        if any(string in text for string in strings):
+            lengths[row], finished[row] = _find_end(tokens, strings, decode), True
+    lengths_R = torch.tensor(lengths, dtype=torch.int64)
+    mask_N = position_in_response(completions.lengths_R) < lengths_R.repeat_interleave(completions.lengths_R)
+    return completions.subset(mask_N, lengths_R, torch.tensor(finished, dtype=torch.bool))
+
+
+def _find_end(tokens: Sequence[int], strings: Sequence[str], decode: Decode) -> int:
+    """The fewest tokens whose text contains one of `strings`, by bisection; the text of all of them does."""
+    low, high = 1, len(tokens)
+    while low < high:
+        middle = (low + high) // 2
+        (text,) = decode([tokens[:middle]])
+        if any(string in text for string in strings):
+            high = middle
+        else:
+            low = middle + 1
+    return high
 
 
 def passes(

@@ -1,15 +1,12 @@
-"""What stands around an engine, and how a token is chosen.
+"""How an engine is kept at the policy's weights, and how a token is chosen.
 
-A wrapper ends responses at strings, or keeps the engine at the policy's weights. A token is chosen from logits and one
-uniform number a row. A GPU may add floats in another order from call to call; integers give the same sum in any order. So probabilities
-are added up as whole multiples of 2⁻⁴⁰: the same logits and number always give the same token. The loss is below 2⁻⁴⁰ a token, and a
-token below that (27.7 nats) is never chosen.
+A token is chosen from logits and one uniform number a row. A GPU may add floats in another order from call to call; integers give the
+same sum in any order. So probabilities are added up as whole multiples of 2⁻⁴⁰: the same logits and number always give the same token.
+The loss is below 2⁻⁴⁰ a token, and a token below that (27.7 nats) is never chosen.
 """
 
-import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -17,72 +14,7 @@ import torch
 from harness.model.policy import Policy
 from harness.model.ranks import ALONE, Ranks
 from harness.rollout.noise import key, sample_seeds, uniforms
-from harness.rollout.types import Completions, RolloutEngine, SamplingParams, position_in_response
-
-Decode = Callable[[Sequence[Sequence[int]]], Sequence[str]]
-
-
-class StopStrings(RolloutEngine):
-    """An engine whose responses end at `params.stop_strings`, too: the first token with which a decoded one contains one is its last.
-
-    Sampling is causal, so cutting afterwards gives what stopping there would have given. vLLM stops early by itself; for
-    the others the tokens beyond the end are sampled, thrown away and not counted. `tokenizer` decodes, special tokens included.
-    """
-
-    def __init__(self, engine: RolloutEngine, tokenizer: Any) -> None:
-        self.engine, self.shares_weights = engine, engine.shares_weights
-        self.decode = functools.partial(tokenizer.batch_decode, skip_special_tokens=False)
-
-    @property
-    def positions(self) -> int | None:
-        return self.engine.positions
-
-    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
-        strings = params.stop_strings
-
-        def cut(completions: Completions) -> Completions:
-            return end_at_strings(completions, strings, self.decode) if strings else completions
-
-        self.engine.on_group = self.on_group and (lambda group, responses: self.tell(group, cut(responses)))
-        return cut(self.engine.generate(prompts, seeds_PG, params))
-
-    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        self.engine.load_weights(weights)
-
-    def sleep(self) -> None:
-        self.engine.sleep()
-
-    def wake(self) -> None:
-        self.engine.wake()
-
-    def close(self) -> None:
-        self.engine.close()
-
-
-def end_at_strings(completions: Completions, strings: Sequence[str], decode: Decode) -> Completions:
-    """End every response at the first token with which its text contains one of `strings`; such a response is finished."""
-    rows = completions.token_lists()
-    lengths, finished = completions.lengths_R.tolist(), completions.finished_R.tolist()
-    for row, (tokens, text) in enumerate(zip(rows, decode(rows), strict=True)):
-        if any(string in text for string in strings):
-            lengths[row], finished[row] = _find_end(tokens, strings, decode), True
-    lengths_R = torch.tensor(lengths, dtype=torch.int64)
-    mask_N = position_in_response(completions.lengths_R) < lengths_R.repeat_interleave(completions.lengths_R)
-    return completions.subset(mask_N, lengths_R, torch.tensor(finished, dtype=torch.bool))
-
-
-def _find_end(tokens: Sequence[int], strings: Sequence[str], decode: Decode) -> int:
-    """The fewest tokens whose text contains one of `strings`, by bisection; the text of all of them does."""
-    low, high = 1, len(tokens)
-    while low < high:
-        middle = (low + high) // 2
-        (text,) = decode([tokens[:middle]])
-        if any(string in text for string in strings):
-            high = middle
-        else:
-            low = middle + 1
-    return high
-
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams
 
 CHECK_PROMPTS, CHECK_SAMPLES, CHECK_TOKENS = 2, 2, 16
 # Mean absolute difference in nats. Rounding gives 2e-6 in float32 and about 0.02 in bfloat16. In float32 the weights of a step earlier are

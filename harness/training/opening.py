@@ -13,7 +13,6 @@ from harness.model.checkpoint import decodable
 from harness.model.policy import NativePolicy, Policy
 from harness.model.ranks import Ranks
 from harness.rollout.types import RolloutEngine
-from harness.rollout.wrappers import StopStrings
 from harness.training.sampler_process import SamplerProcess
 
 
@@ -51,10 +50,10 @@ def device_of(config: RunConfig) -> str:
 
 
 def build_engine(config: RunConfig, policy: Policy, tokenizer: Any) -> RolloutEngine:
-    if config.runtime.sampler_gpus:
-        return StopStrings(SamplerProcess(config, policy), tokenizer)
     build = implementation(ENGINE, config.engine).build
-    return StopStrings(build(config.engine, policy, config.runtime), tokenizer)
+    beside = config.runtime.sampler_gpus > 0
+    engine = SamplerProcess(config, policy) if beside else build(config.engine, policy, config.runtime)
+    return engine.with_stops(tokenizer)
 
 
 def open_folder(config: RunConfig, folder: Path, linear_kernel: str, tokenizer: Any) -> RolloutEngine:
@@ -64,5 +63,5 @@ def open_folder(config: RunConfig, folder: Path, linear_kernel: str, tokenizer: 
     if config.engine.kind == "native" and device == "cpu" and decodable(folder):  # as of the native policy
         dtype, kernel = torch.float32, linear_kernel if precision == "float32" else precision
     member = implementation(ENGINE, config.engine)
-    engine = member.open_folder(config.engine, folder, config.runtime, device, dtype, kernel)
-    return StopStrings(engine, tokenizer)
+    engine: RolloutEngine = member.open_folder(config.engine, folder, config.runtime, device, dtype, kernel)
+    return engine.with_stops(tokenizer)

@@ -55,7 +55,7 @@ class SamplerProcess(RolloutEngine):
     def positions(self) -> int | None:
         return self._positions
 
-    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
+    def sample(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         request = prompts, seeds_PG, replace(params, watch=None), self.on_group is not None
         completions: Completions = self._ask("generate", *request, group=self.tell, watch=params.watch)
         return completions

@@ -18,8 +18,7 @@ from harness.configuration.schema import RunConfig
 from harness.model.checkpoint import load_tokenizer
 from harness.model.policy import NativePolicy
 from harness.problems.problem import Benchmark, Problem
-from harness.rollout.types import Completions, SamplingParams, chat_text, prompt_tokens, stop_tokens
-from harness.rollout.wrappers import StopStrings, end_at_strings
+from harness.rollout.types import Completions, SamplingParams, chat_text, end_at_strings, prompt_tokens, stop_tokens
 
 
 class Letters:
@@ -163,7 +162,7 @@ def test_every_engine_ends_at_the_same_place(
     name: str, folder: Path, policy: NativePolicy, prompts: list[list[int]], opener: Opener
 ) -> None:
     tokenizer = load_tokenizer(folder)
-    engine = StopStrings(opener(name, folder, policy), tokenizer)
+    engine = opener(name, folder, policy).with_stops(tokenizer)
     free = engine.generate(prompts, seeds_for(prompts, 4), SamplingParams(24))
     texts = tokenizer.batch_decode(free.token_lists())
     pairs = [text[i : i + 2] for text in texts for i in range(2, 12)]

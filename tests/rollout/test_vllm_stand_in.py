@@ -163,12 +163,10 @@ def test_an_update_names_a_missing_or_foreign_tensor_and_leaves_out_rotary_table
         sampler.load_weights([*WEIGHTS.items(), ("other", torch.zeros(1))])
 
 
-def test_what_vllm_would_answer_otherwise_than_asked_is_refused() -> None:
-    sampler, _ = engine()
-    seeds = np.zeros((1, 1), dtype=np.uint64)
+def test_what_vllm_would_answer_otherwise_than_asked_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for temperature in (0.01, 0.0):
-        sampler.check([[1]], seeds, SamplingParams(15, temperature=temperature))
+        answered(monkeypatch, SamplingParams(3, temperature=temperature), TOKENS)
     with pytest.raises(ValueError, match=r"vLLM samples at 0.01 or above"):
-        sampler.check([[1]], seeds, SamplingParams(15, temperature=0.005))
+        answered(monkeypatch, SamplingParams(3, temperature=0.005), TOKENS)
     with pytest.raises(ValueError, match="exceed the model's 16 positions"):
-        sampler.check([[1, 2]], seeds, SamplingParams(15))
+        answered(monkeypatch, SamplingParams(15), TOKENS)

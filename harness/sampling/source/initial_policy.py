@@ -27,14 +27,13 @@ class InitialPolicySource:
     def __init__(self, config: Config, context: SourceContext) -> None:
         from harness.configuration.registry import ENGINE, implementation
         from harness.model.policy import NativePolicy
-        from harness.rollout.wrappers import StopStrings
 
         self.prompts, self.score = context.prompts, context.score
         settings, policy = context.config.engine, context.policy
         # Only the native policy's own weights are sampled from; other engines read the folder that it came from.
         initial = policy.frozen_copy() if isinstance(policy, NativePolicy) else policy
         build = implementation(ENGINE, settings).build
-        self.engine = StopStrings(build(settings, initial, context.config.runtime), context.tokenizer)
+        self.engine = build(settings, initial, context.config.runtime).with_stops(context.tokenizer)
 
     def generate(self, chosen_P: np.ndarray, seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         prompts = [self.prompts[i] for i in chosen_P]

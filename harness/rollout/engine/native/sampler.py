@@ -16,7 +16,7 @@ import torch.nn.functional as functional
 
 from harness.model.decoder import Decoder, Shape
 from harness.model.layout import Layout, SharedAttention
-from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request, passes
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams, passes
 from harness.rollout.wrappers import ResponseBuffers
 
 MIN_ROWS = 8
@@ -44,10 +44,9 @@ class NativeEngine(RolloutEngine):
         self.decoder.load_named(weights)
 
     @torch.no_grad()
-    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
-        """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
-        check_request(prompts, seeds_PG, params, self.positions)
-        parts, first, on_group = list[Completions](), 0, self.on_group if seeds_PG.shape[1] <= self.rows else None
+    def sample(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
+        tells = self.on_group is not None and seeds_PG.shape[1] <= self.rows
+        parts, first, on_group = list[Completions](), 0, self.tell if tells else None
         with self.decoder.linear.constant_weights():
             for chunk, seeds in passes(prompts, seeds_PG, self.rows, params.watch):
                 parts.append(_Pass(self.decoder, chunk, seeds, params, self._memory, first, on_group).run())

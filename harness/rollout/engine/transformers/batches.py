@@ -15,7 +15,7 @@ import torch
 from harness.configuration.error import ConfigError
 from harness.model.checkpoint import load_model
 from harness.model.packed_attention import MISFIT_ERRORS
-from harness.rollout.types import Completions, RolloutEngine, SamplingParams, check_request, passes
+from harness.rollout.types import Completions, RolloutEngine, SamplingParams, passes
 from harness.rollout.wrappers import ResponseBuffers
 
 
@@ -55,9 +55,7 @@ class TransformersEngine(RolloutEngine):
             raise KeyError(f"a weight update lacks the tensor {min(missing)!r}")
 
     @torch.no_grad()
-    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
-        """See `RolloutEngine`. Raises ValueError for an empty prompt or a request longer than the model's positions."""
-        check_request(prompts, seeds_PG, params, self.positions)
+    def sample(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
         size, parts, told = seeds_PG.shape[1], list[Completions](), 0
         for chunk, seeds in passes(prompts, seeds_PG, self.rows, params.watch):
             parts.append(self._pass(chunk, seeds, params))

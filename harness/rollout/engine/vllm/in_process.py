@@ -22,7 +22,7 @@ import torch
 from harness.configuration.error import ConfigError
 from harness.model.checkpoint import tensor_names
 from harness.model.decoder import is_rotary_table
-from harness.rollout.types import Completions, EngineDied, RolloutEngine, SamplingParams, check_request
+from harness.rollout.types import Completions, EngineDied, RolloutEngine, SamplingParams
 from harness.rollout.weight_file import weight_file
 
 _GIB = 1 << 30
@@ -80,11 +80,10 @@ class VllmEngine(RolloutEngine):
             names.discard(_TIED_HEAD)
         return cls(llm, frozenset(names), sleep_level, owns_group=not has_group)
 
-    def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
-        """See `RolloutEngine`. Raises `ValueError` for a malformed or too long request, and `EngineDied`."""
-        if self.llm is None:
-            raise EngineDied("this vLLM engine was closed")
-        self.check(prompts, seeds_PG, params)
+    def sample(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
+        """See `RolloutEngine`. Raises `ValueError` for a temperature that vLLM has not, and `EngineDied`."""
+        if 0 < params.temperature < _LEAST_TEMPERATURE:
+            raise ValueError(f"vLLM samples at {_LEAST_TEMPERATURE} or above; temperature={params.temperature:g}")
         size, groups = seeds_PG.shape[1], dict[int, Completions]()
         ended: list[dict[int, Any]] = [{} for _ in prompts]  # of each prompt its responses, by their number
         first = next(self.llm.request_counter) + 1  # vLLM numbers its requests
@@ -103,14 +102,10 @@ class VllmEngine(RolloutEngine):
             raise EngineDied(f"vLLM lost responses: {len(groups)} of {len(prompts)} prompts have theirs")
         return Completions.concatenate([groups[group] for group in range(len(prompts))])
 
-    def check(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> None:
-        """Raise unless the engine can answer this request."""
-        check_request(prompts, seeds_PG, params, self.positions)
-        if 0 < params.temperature < _LEAST_TEMPERATURE:
-            raise ValueError(f"vLLM samples at {_LEAST_TEMPERATURE} or above; temperature={params.temperature:g}")
-
     @property
     def positions(self) -> int | None:
+        if self.llm is None:
+            raise EngineDied("this vLLM engine was closed")
         return int(self.llm.llm_engine.model_config.max_model_len)
 
     def _head(self, params: SamplingParams) -> int:
