@@ -5,7 +5,6 @@ Letters: P prompts, G samples a prompt, R = P·G responses, N response tokens.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import os
@@ -14,9 +13,11 @@ import resource
 import signal
 import time
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
@@ -155,7 +156,7 @@ class RolloutEngine:
         Sampling is causal, so cutting afterwards gives what stopping there would have given. vLLM stops early by itself; for the others the
         tokens beyond the end are sampled, thrown away and not counted.
         """
-        self._decode = functools.partial(tokenizer.batch_decode, skip_special_tokens=False)
+        self._decode = partial(tokenizer.batch_decode, skip_special_tokens=False)
         return self
 
     def generate(self, prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams) -> Completions:
@@ -163,7 +164,14 @@ class RolloutEngine:
 
         Raises ValueError for an empty prompt or a request longer than the model's positions.
         """
-        check_request(prompts, seeds_PG, params, self.positions)
+        if seeds_PG.shape[0] != len(prompts):
+            raise ValueError(f"{len(prompts)} prompts but seeds for {seeds_PG.shape[0]}")
+        if not all(map(len, prompts)):
+            raise ValueError("a prompt has no tokens; every request needs at least one")
+        longest, positions = max(map(len, prompts), default=0), self.positions
+        if positions is not None and longest + params.max_response_tokens > positions:
+            total = f"prompt ({longest} tokens) + max_response_tokens ({params.max_response_tokens})"
+            raise ValueError(f"{total} exceed the model's {positions} positions; lower sampling or evaluation caps")
         self._ends = params.stop_strings
         return self._cut(self.sample(prompts, seeds_PG, params))
 
@@ -202,25 +210,16 @@ def end_at_strings(completions: Completions, strings: Sequence[str], decode: Dec
     """End every response at the first token with which its text contains one of `strings`; such a response is finished."""
     rows = completions.token_lists()
     lengths, finished = completions.lengths_R.tolist(), completions.finished_R.tolist()
-    for row, (tokens, text) in enumerate(zip(rows, decode(rows), strict=True)):
-        if any(string in text for string in strings):
-            lengths[row], finished[row] = _find_end(tokens, strings, decode), True
+
+    def ends(text: str) -> bool:
+        return any(string in text for string in strings)
+
+    for row in [row for row, text in enumerate(decode(rows)) if ends(text)]:
+        at_end = partial(lambda tokens, length: ends(decode([tokens[:length]])[0]), rows[row])
+        lengths[row], finished[row] = 1 + bisect_left(range(1, len(rows[row])), True, key=at_end), True
     lengths_R = torch.tensor(lengths, dtype=torch.int64)
     mask_N = position_in_response(completions.lengths_R) < lengths_R.repeat_interleave(completions.lengths_R)
     return completions.subset(mask_N, lengths_R, torch.tensor(finished, dtype=torch.bool))
-
-
-def _find_end(tokens: Sequence[int], strings: Sequence[str], decode: Decode) -> int:
-    """The fewest tokens whose text contains one of `strings`, by bisection; the text of all of them does."""
-    low, high = 1, len(tokens)
-    while low < high:
-        middle = (low + high) // 2
-        (text,) = decode([tokens[:middle]])
-        if any(string in text for string in strings):
-            high = middle
-        else:
-            low = middle + 1
-    return high
 
 
 def passes(
@@ -236,20 +235,6 @@ def passes(
                 watch("responses", done, seeds_PG.size)
             yield chunk, part
             done += part.size
-
-
-def check_request(
-    prompts: Sequence[Sequence[int]], seeds_PG: np.ndarray, params: SamplingParams, positions: int | None = None
-) -> None:
-    """Refuse a malformed or too long request; `positions`: the longest prompt and response together. Raises `ValueError`."""
-    if seeds_PG.shape[0] != len(prompts):
-        raise ValueError(f"{len(prompts)} prompts but seeds for {seeds_PG.shape[0]}")
-    if not all(map(len, prompts)):
-        raise ValueError("a prompt has no tokens; every request needs at least one")
-    longest = max(map(len, prompts), default=0)
-    if positions is not None and longest + params.max_response_tokens > positions:
-        total = f"prompt ({longest} tokens) + max_response_tokens ({params.max_response_tokens})"
-        raise ValueError(f"{total} exceed the model's {positions} positions; lower sampling or evaluation caps")
 
 
 def ragged_index(starts_M: torch.Tensor, lengths_M: torch.Tensor) -> torch.Tensor:

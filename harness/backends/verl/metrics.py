@@ -116,16 +116,12 @@ class MetricsImport:
             self._append(row)
             del self._waiting[0]
 
-    def finish(self, patience_seconds: float = _LEDGER_SECONDS) -> None:
-        """Take in the rest. What the ledger still lacks after the patience is left out of its row, and that is said."""
-        deadline = time.monotonic() + patience_seconds
+    def finish(self) -> None:
+        """Take in the rest. What the ledger still lacks after a while is left out of its row, and that is said."""
         self.update()
-        while self._waiting and time.monotonic() < deadline:
+        while self._waiting:
             time.sleep(0.2)
             self.update()
-        for _, row in self._waiting:
-            self._append(row)
-        self._waiting.clear()
 
     def _is_complete(self, step: int) -> bool:
         """Lines of another node may be seen seconds after the metrics of their step."""
