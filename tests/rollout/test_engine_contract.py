@@ -55,28 +55,18 @@ def test_completions_are_flat_tensors_on_the_cpu(engine: RolloutEngine, prompts:
 
 
 def test_responses_end_at_a_stop_token_or_at_the_cap(engine: RolloutEngine, prompts: list[list[int]]) -> None:
-    made = engine.generate(prompts, seeds_for(prompts, 4), PARAMS)
-    assert int(made.finished_R.sum()) > 0
-    for tokens, finished in zip(made.token_lists(), made.finished_R.tolist(), strict=True):
-        assert EOS not in tokens[:-1]
-        assert (tokens[-1] == EOS) == finished
-        assert finished or len(tokens) == CAP
-
-
-def test_without_stop_tokens_every_response_reaches_the_cap(engine: RolloutEngine, prompts: list[list[int]]) -> None:
-    made = engine.generate(prompts[:2], seeds_for(prompts[:2], 8), SamplingParams(CAP))
-    assert made.lengths_R.tolist() == [CAP] * 16
-    assert not bool(made.finished_R.any())
-
-
-def test_any_of_several_stop_tokens_ends_a_response(engine: RolloutEngine, prompts: list[list[int]]) -> None:
-    free = engine.generate(prompts, seeds_for(prompts, 2), SamplingParams(CAP))
+    free = engine.generate(prompts, seeds_for(prompts, 4), SamplingParams(CAP))
+    assert free.lengths_R.tolist() == [CAP] * 4 * len(prompts)
+    assert not bool(free.finished_R.any())
     common = int(free.tokens_N.mode().values)
-    made = engine.generate(prompts, seeds_for(prompts, 2), SamplingParams(CAP, stop_token_ids=(EOS, common)))
-    assert {tokens[-1] for tokens in made.token_lists() if tokens[-1] in (EOS, common)} >= {common}
-    for tokens, finished in zip(made.token_lists(), made.finished_R.tolist(), strict=True):
-        assert not {EOS, common} & set(tokens[:-1])
-        assert (tokens[-1] in (EOS, common)) == finished
+    for stops in ({EOS}, {EOS, common}):
+        params = SamplingParams(CAP, stop_token_ids=tuple(stops))
+        made = engine.generate(prompts, seeds_for(prompts, 4), params)
+        assert {tokens[-1] for tokens in made.token_lists()} & stops == stops
+        for tokens, finished in zip(made.token_lists(), made.finished_R.tolist(), strict=True):
+            assert not stops & set(tokens[:-1])
+            assert (tokens[-1] in stops) == finished
+            assert finished or len(tokens) == CAP
 
 
 def test_every_group_is_told_once_it_has_ended(engine: RolloutEngine, prompts: list[list[int]]) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from small_runs import Bench, small_config
 
 from harness.configuration.compose import compose_run
-from harness.configuration.schema import RunConfig
 from harness.exchange import trl, verl
 from harness.experiment.checks import inert
 from harness.rollout.engine.native import Config as Native
@@ -19,33 +17,20 @@ from harness.training.grading import Tally
 from harness.training.loop import collect
 from harness.training.run_parts import RunParts
 
-Watched = Callable[..., dict[int, tuple[int, Any]]]
-
-
-@pytest.fixture
-def watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Watched:
-    def train_watched(config: RunConfig, name: str = "a", stop_after: int | None = None) -> dict[int, tuple[int, Any]]:
-        """Train; step → (step of the policy that its responses came from, the responses)."""
-        seen = {}
-
-        def watch(trainer: RunParts, step: int, tally: Tally) -> Selection:
-            collected = collect(trainer, step, tally)
-            # the policy has been trained for `trainer.progress.step` steps
-            seen[step] = (trainer.progress.step, collected.kept.completions.tokens_N.clone())
-            return collected
-
-        monkeypatch.setattr("harness.training.loop.collect", watch)
-        bench.trained(config, name, stop_after)
-        return seen
-
-    return train_watched
-
 
 @pytest.mark.parametrize(("lag", "engine"), [(0, Native()), (1, Native()), (3, Native()), (2, Transformers())])
-def test_the_policy_of_a_steps_responses_is_so_many_steps_old(watched: Watched, lag: int, engine: Any) -> None:
-    config = small_config(training__steps=5, sampling__lag_steps=lag, engine=engine)
-    seen = watched(config)
-    assert {step: policy for step, (policy, _) in seen.items()} == {s: max(0, s - 1 - lag) for s in range(1, 6)}
+def test_the_policy_of_a_steps_responses_is_so_many_steps_old(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, lag: int, engine: Any
+) -> None:
+    trained_steps = {}  # of the policy that a step's responses came from
+
+    def watched(trainer: RunParts, step: int, tally: Tally) -> Selection:
+        trained_steps[step] = trainer.progress.step
+        return collect(trainer, step, tally)
+
+    monkeypatch.setattr("harness.training.loop.collect", watched)
+    bench.trained(small_config(training__steps=5, sampling__lag_steps=lag, engine=engine))
+    assert trained_steps == {step: max(0, step - 1 - lag) for step in range(1, 6)}
 
 
 def test_what_cannot_lag_says_so() -> None:

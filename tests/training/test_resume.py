@@ -39,6 +39,11 @@ VARIANTS: dict[str, dict[str, object]] = {
     },
     "Clip-Cov": {"algorithm__surrogate": member("harness.objective.surrogate", "clip_cov").Config(low=0.1)},
     "a policy that lags two steps": {"sampling__lag_steps": 2},
+    "a lag with refill, sampled beside the update": {
+        "sampling__lag_steps": 2,
+        "algorithm__dead_groups__policy": "refill",
+        "engine": member("harness.rollout.engine", "transformers").Config(),
+    },
     "a lag with refill": {
         "sampling__lag_steps": 1,
         "algorithm__dead_groups__policy": "refill",
@@ -71,6 +76,7 @@ def assert_equal(one: RunParts, other: RunParts) -> None:
 def test_stop_and_resume_is_bit_identical(bench: Bench, name: str) -> None:
     config = small_config(training__steps=5, training__evaluate_every=5, **VARIANTS[name])
     straight = bench.trained(config, "a")
+    config.runtime.sampler_gpus = int("beside" in name)
     bench.trained(config, "b", stop_after=3)
     resumed = bench.trained(config, "b")
     assert_equal(straight, resumed)

@@ -15,11 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "execution"))
 
 from small_runs import Bench, claimed, finished, small_config
 from sweep_support import processes_with, wait_until
-from test_resume import assert_equal
 
 from harness.commands.plan import gpu_line
 from harness.execution.supervisor import worker_count
-from harness.rollout.engine.transformers import Config as Transformers
 from harness.rollout.types import EngineDied, SamplingParams
 from harness.training import sampler_process
 from harness.training.loop import train_run
@@ -27,25 +25,18 @@ from harness.training.loop import train_run
 WORKER = "import sys, pathlib; from harness.execution.worker import main; main(pathlib.Path(sys.argv[1]))"
 
 
-def test_numbers_are_those_of_a_serial_lag(bench: Bench) -> None:
-    changes = {"sampling__lag_steps": 2, "engine": Transformers(), "algorithm__dead_groups__policy": "never_give_up"}
-    serial = bench.trained(small_config(**changes), "a")
-    beside = small_config(**changes, runtime__sampler_gpus=1, runtime__check_weights_every=1)
-    bench.trained(beside, "b", stop_after=3)
-    assert_equal(serial, bench.trained(beside, "b"))
-
-
 def test_a_killed_trainer_leaves_no_sampler_and_the_next_attempt_gives_the_same_numbers(tmp_path: Path) -> None:
     config = small_config(training__steps=8, sampling__lag_steps=1, algorithm__dead_groups__policy="refill")
-    serial = finished(config, tmp_path / "serial")
-    config.runtime.sampler_gpus = 1
-    run, environment = claimed(config, tmp_path), {**os.environ, "KILLED": str(tmp_path)}
-    process = subprocess.Popen([sys.executable, "-c", WORKER, str(run.path)], env=environment)
+    serial, config.runtime.sampler_gpus = finished(config, tmp_path / "serial"), 1
+    run, mark = claimed(config, tmp_path), f"KILLED={tmp_path}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(run.path)], env={**os.environ, "KILLED": str(tmp_path)}
+    )
     wait_until(lambda: (run.last_step() or {"step": 0})["step"] >= 3)
-    assert len(processes_with(f"KILLED={tmp_path}")) >= 2
+    assert len(processes_with(mark)) >= 2
     process.kill()
     process.wait()
-    wait_until(lambda: not processes_with(f"KILLED={tmp_path}"), what="the sampler to end")
+    wait_until(lambda: not processes_with(mark), what="the sampler to end")
     assert train_run(config, run, lambda: False, attempt=1)
     timeless = [name for name in serial.steps().columns if name != "attempt" and not name.startswith("seconds")]
     assert serial.steps()[timeless].equals(run.steps()[timeless])
@@ -53,12 +44,10 @@ def test_a_killed_trainer_leaves_no_sampler_and_the_next_attempt_gives_the_same_
 
 
 def test_what_fails_in_the_sampler_is_one_error_of_the_trainer(bench: Bench) -> None:
-    trainer = bench.trainer(small_config(sampling__lag_steps=1, runtime__sampler_gpus=1))
-    seeds = np.zeros((1, 1), np.uint64)
-    with pytest.raises(EngineDied, match=r"^the process that samples: IndexError: index out of range"):
-        trainer.engine.generate([[9999]], seeds, SamplingParams(4))
-    with pytest.raises(EngineDied, match=r"ended \(exit code 0\)"):
-        trainer.engine.generate([[1]], seeds, SamplingParams(4))
+    engine = bench.trainer(small_config(sampling__lag_steps=1, runtime__sampler_gpus=1)).engine
+    for error in (r"^the process that samples: IndexError: index out of range", r"ended \(exit code 0\)"):
+        with pytest.raises(EngineDied, match=error):
+            engine.generate([[9999]], np.zeros((1, 1), np.uint64), SamplingParams(4))
 
 
 def test_a_run_has_gpus_for_both_and_the_sampler_sees_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,8 +55,8 @@ def test_a_run_has_gpus_for_both_and_the_sampler_sees_the_last_ones(monkeypatch:
     monkeypatch.setattr(sampler_process, "Child", lambda _, environment, **__: seen.append(environment))
     monkeypatch.setattr(sampler_process.SamplerProcess, "_ask", lambda *_: None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,GPU-c")
-    config = small_config(runtime__device="cuda", runtime__sampler_gpus=2)
+    runtime = (config := small_config(runtime__device="cuda", runtime__sampler_gpus=2)).runtime
     sampler_process.SamplerProcess(config, MagicMock())
     assert seen[0]["CUDA_VISIBLE_DEVICES"] == "1,GPU-c"
-    assert worker_count(config.runtime, gpus=7) == 2
-    assert gpu_line(config.runtime) == "a run takes 3 GPUs: 1 to train, 2 to sample beside it"
+    assert worker_count(runtime, gpus=7) == 2
+    assert gpu_line(runtime) == "a run takes 3 GPUs: 1 to train, 2 to sample beside it"

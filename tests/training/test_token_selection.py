@@ -35,8 +35,8 @@ class Watching(Updater):
         return chosen
 
 
-def choices(config: RunConfig, folder: Path, step: int = 1, masked: bool = False) -> list[torch.Tensor]:
-    """The tokens that each update chose, as masks; `masked`: only those of them that belong to cut responses."""
+def choices(config: RunConfig, folder: Path, step: int = 1) -> list[torch.Tensor]:
+    """The tokens that each update chose, as masks."""
     groups, prompts = random_groups(6, 4)
     config.algorithm.prompts_per_step, config.algorithm.updates_per_step = 6, 2
     updater = Watching(config, NativePolicy.load(folder, "torch"), Objective(config.algorithm))
@@ -44,11 +44,6 @@ def choices(config: RunConfig, folder: Path, step: int = 1, masked: bool = False
     stats = updater.update_step(step, groups, prompts)
     found: list[torch.Tensor] = updater.choices  # type: ignore[attr-defined]
     assert stats.selected_tokens == sum(int(chosen.sum()) for chosen in found)
-    if masked:
-        cut_R = ~groups.completions.finished_R
-        assert bool(cut_R.any())
-        cut_N = cut_R.repeat_interleave(groups.completions.lengths_R)
-        return [chosen & cut_N for chosen in found]
     return found
 
 
@@ -80,4 +75,7 @@ def test_the_draw_is_of_seed_and_step_and_repeats(base_policy: Path) -> None:
 
 def test_tokens_without_loss_are_never_chosen(base_policy: Path) -> None:
     config = configured("kl_cov", algorithm__overlong__policy="mask")
-    assert not any(bool(chosen.any()) for chosen in choices(config, base_policy, masked=True))
+    made = random_groups(6, 4)[0].completions
+    cut_N = (~made.finished_R).repeat_interleave(made.lengths_R)
+    assert bool(cut_N.any())
+    assert not any(bool((chosen & cut_N).any()) for chosen in choices(config, base_policy))

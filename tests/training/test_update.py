@@ -88,14 +88,19 @@ def gradient(
     return flat_gradient(updater.policy).clone(), stats.losses[0]
 
 
-def head_gradient(folder: Path, head: int, tokens: int = 4096) -> torch.Tensor:
-    """The gradient of score centering on random responses and the `head` likeliest tokens of random distributions of the sampler."""
+def score_centering() -> tuple[RunConfig, Groups, list[list[int]], torch.Tensor]:
+    """A configuration, random responses with their prompts, and random distributions of the sampler at their tokens."""
     config = small_config(algorithm=copy.deepcopy(compose_run(["algorithm=score_centering_truncated"]).algorithm))
-    config.algorithm.surrogate.head = head
     groups, prompts = random_groups(6, 4)
-    made = groups.completions
-    noise_NV = torch.randn(len(made.tokens_N), VOCABULARY, generator=torch.Generator().manual_seed(0))
-    q_NV = (2 * noise_NV).log_softmax(-1)
+    shape = len(groups.completions.tokens_N), VOCABULARY
+    noise_NV = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    return config, groups, prompts, (2 * noise_NV).log_softmax(-1)
+
+
+def head_gradient(folder: Path, head: int, tokens: int = 4096) -> torch.Tensor:
+    """The gradient of score centering on the `head` likeliest tokens."""
+    config, groups, prompts, q_NV = score_centering()
+    config.algorithm.surrogate.head, made = head, groups.completions
     made.log_probs_N = q_NV.gather(-1, made.tokens_N[:, None])[:, 0]
     made.head_log_probs_NK, places_NK = q_NV.topk(head, -1)
     made.head_NK = places_NK.int()
@@ -104,11 +109,9 @@ def head_gradient(folder: Path, head: int, tokens: int = 4096) -> torch.Tensor:
 
 def centred_gradient(folder: Path) -> torch.Tensor:
     """The same over the whole vocabulary, written out: the token mean of A (Σ_v sg(q f) log p - f(p/q) log p(a)), f cut at 2."""
-    config = small_config(algorithm=copy.deepcopy(compose_run(["algorithm=score_centering_truncated"]).algorithm))
-    groups, prompts = random_groups(6, 4)
+    config, groups, prompts, q_NV = score_centering()
     made, policy = groups.completions, NativePolicy.load(folder, "torch")
-    noise_NV = torch.randn(len(made.tokens_N), VOCABULARY, generator=torch.Generator().manual_seed(0))
-    q_NV, rows = (2 * noise_NV).log_softmax(-1), [prompt for prompt in prompts for _ in range(4)]
+    rows = [prompt for prompt in prompts for _ in range(4)]
     hidden_NE = policy.response_hidden(rows, made.tokens_N, made.lengths_R)
     p_NV = policy.decoder.logits(hidden_NE).log_softmax(-1)
     counted = torch.ones_like(groups.correct_PG)
