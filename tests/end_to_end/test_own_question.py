@@ -78,7 +78,8 @@ VERBS = {
     "run": (
         [
             "experiment=clip_lr_search", "experiment.name=scales", "experiment.search.trials=1", "experiment.seeds=[0]",
-            'experiment.base=["algorithm=centred"]', 'experiment.search.space=["algorithm.advantage.scale=choice(0.5)"]',
+            'experiment.base=["algorithm=centred", "algorithm/surrogate=soft_clip"]',
+            'experiment.search.space=["algorithm.advantage.scale=choice(0.5)"]',
             "experiment.search.objectives=[avg]", *SMALL[1:],
         ],
         r"trial 0: avg \d+\.\d %: algorithm\.advantage\.scale=0\.5",
