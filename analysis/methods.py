@@ -151,7 +151,9 @@ class Methods:
         yield f"Settings of {plan.arms[0].plain_label}: {', '.join(settings)}." if settings else ""
         finished_count = len(self.results.experiment.finished_runs)
         bases = f" Seed s starts from base policy s mod {plan.base_policies}." if plan.base_policies else ""
-        seeds = sorted({seed for arm in plan.arms for seed in arm.runs})
+        seeds = sorted(
+            {seed for arm in plan.arms for seed in plan.seeds_of(arm)}
+        )  # declared ones where a trial decides
         named = f"{seeds[0]} to {seeds[-1]}" if seeds[-1] - seeds[0] + 1 == len(seeds) > 2 else _join(seeds, ", ")
         finished = f"{finished_count} of {format_count(len(runs))} finished"
         yield f"Every arm is trained with {seeds_text(plan.seed_counts)} ({named}); {finished}.{bases}"

@@ -179,11 +179,8 @@ def common_line(plan: Plan) -> str:
     """Tell the model, task, length and rate that all arms have, and no first part varies."""
     first, *others = (flatten(dump(arm.config)) for arm in (*plan.arms, *(plan.first.plan.arms if plan.first else ())))
     keys = [key for key in _COMMON if first.get(key) is not None and all(one.get(key) == first[key] for one in others)]
-    return (
-        f"{'all arms' if len(plan.arms) > 1 else 'the arm'}: {', '.join(f'{key}={first[key]}' for key in keys)}"
-        if keys
-        else ""
-    )
+    subject, values = "all arms" if len(plan.arms) > 1 else "the arm", ", ".join(f"{key}={first[key]}" for key in keys)
+    return f"{subject}: {values}" if keys else ""
 
 
 def gpu_line(runtime: RuntimeConfig) -> str:
