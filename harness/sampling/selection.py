@@ -38,8 +38,7 @@ class Selection:
     def of_state(state: dict[str, Any]) -> Selection:
         """Take back a checkpoint's record: the fields as tensors and plain values in dicts."""
         parts = {name: Groups.of_state(state[name]) for name in _PARTS}
-        plain = {name: value for name, value in state.items() if name != "surplus"}  # of runs begun before it left
-        return Selection(**{**plain, **parts})
+        return Selection(**{**state, **parts})
 
 
 def enough(rounds: Sequence[Groups], config: DeadGroupsConfig, prompts: int) -> bool:

@@ -31,8 +31,9 @@ class Checkpoints:
     def save(self, step: int, state: dict[str, Any], final: bool) -> None:
         """Publish everything a resume needs; after the last step (`final`) the policy as an ordinary checkpoint. Collective.
 
-        `state`: what the loop keeps besides weights and optimiser, as tensors and plain values; the same on every rank.
+        `state`: what the loop keeps besides weights and optimiser, as tensors and plain values; the same on every rank but for `waiting`.
         """
+        state = {**state, "waiting": self.ranks.gather(state.get("waiting"))}
         keep = 1 if final else self.keep
         if self.ranks.world == 1:
             self.run.publish_checkpoint(step, lambda folder: self._write(folder, state, final), keep=keep)
@@ -81,6 +82,10 @@ class Checkpoints:
         if folder is None:
             return None
         state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=True)
+        waiting = state["waiting"] if any(state["waiting"]) else [[]] * self.ranks.world
+        if len(waiting) != self.ranks.world:
+            raise ConfigError(f"{folder} has what waits on its ranks; resume with runtime.ranks={len(waiting)}")
+        state["waiting"] = waiting[self.ranks.rank]
         if (folder / POLICY).is_dir():
             return state
         whole, shards, native = folder / WHOLE, folder / SHARDS, isinstance(self.policy, NativePolicy)

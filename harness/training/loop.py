@@ -253,10 +253,7 @@ def collect(parts: RunParts, step: int, tally: Tally) -> Selection:
 
 
 def _collect_round(parts: RunParts, problems_P: np.ndarray, seeds_PG: np.ndarray, tally: Tally) -> Groups:
-    """Generate and grade the groups of these problems; all of them, in order, come back on every rank.
-
-    Where an update divides tokens among ranks, those of a group stay with the rank that sampled them.
-    """
+    """Generate and grade the groups of these problems; all, in order, come back on every rank, but tokens stay where they were sampled."""
     start = time.perf_counter()
     mine, own_groups = parts.ranks.share(len(problems_P)), list[Groups]()
     if len(own_P := problems_P[mine]):

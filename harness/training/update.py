@@ -44,8 +44,7 @@ class Updater:
     ) -> None:
         self.watch = watch
         self.config, self.policy, self.objective, self.ranks = config, policy, objective, ranks
-        # Else every rank has all: a checkpoint holds what waits, whole.
-        self.divides_tokens = ranks.world > 1 and not config.sampling.lag_steps
+        self.divides_tokens = ranks.world > 1
         self.reference = policy.frozen_copy() if objective.needs_reference else None
         self.entropy_control = EntropyController(config.algorithm)
         self.critic = Critic(config, policy) if objective.advantage.needs_values else None

@@ -145,12 +145,12 @@ def test_two_ranks_centre_the_score_as_one_rank_does(config: RunConfig, tmp_path
 
 
 @pytest.mark.usefixtures("_forked")
-@pytest.mark.parametrize(("first", "then"), [(2, 1), (1, 2), (1, 1)])
+@pytest.mark.parametrize(("first", "then", "lag"), [(2, 1, 0), (1, 2, 0), (1, 1, 0), (2, 2, 1)])
 def test_a_stopped_run_resumes_on_another_number_of_ranks(
-    config: RunConfig, tmp_path: Path, first: int, then: int
+    config: RunConfig, tmp_path: Path, first: int, then: int, lag: int
 ) -> None:
-    """One process writes whole tensors into a plain file, several ranks their shards."""
-    config.training.steps = config.training.evaluate_every = 4
+    """One process writes whole tensors into a plain file, several ranks their shards, and each what it has sampled ahead."""
+    config.training.steps, config.training.evaluate_every, config.sampling.lag_steps = 4, 4, lag
     straight, parted = (start(config, tmp_path / name, 1) for name in ("straight", "parted"))
     config.runtime.gradient_checkpointing = True  # else the whole run would be the native decoder's
     assert train(config, straight)
@@ -161,6 +161,10 @@ def test_a_stopped_run_resumes_on_another_number_of_ranks(
     assert stopped["step"] < 4
     files = {item.name for item in parted.checkpoints()[-1][1].iterdir()}
     assert files == {"state.pt", "files.seal", "trained.pt" if first == 1 else "shards"}
+    if lag:
+        config.runtime.ranks = 1
+        with pytest.raises(ConfigError, match=r"resume with runtime\.ranks=2"):
+            train(config, parted)
     config.runtime.ranks, config.runtime.gradient_checkpointing = then, False
     assert train(config, parted)
     assert apart(straight, parted) < 1e-5
