@@ -33,7 +33,7 @@ class Checkpoints:
 
         `state`: what the loop keeps besides weights and optimiser, as tensors and plain values; the same on every rank but for `waiting`.
         """
-        state = {**state, "waiting": self.ranks.gather(state.get("waiting"))}
+        state = state if final else {**state, "waiting": self.ranks.gather(state["waiting"])}
         keep = 1 if final else self.keep
         if self.ranks.world == 1:
             self.run.publish_checkpoint(step, lambda folder: self._write(folder, state, final), keep=keep)
@@ -82,12 +82,12 @@ class Checkpoints:
         if folder is None:
             return None
         state: dict[str, Any] = torch.load(folder / STATE, map_location="cpu", weights_only=True)
+        if (folder / POLICY).is_dir():
+            return state
         waiting = state["waiting"] if any(state["waiting"]) else [[]] * self.ranks.world
         if len(waiting) != self.ranks.world:
             raise ConfigError(f"{folder} has what waits on its ranks; resume with runtime.ranks={len(waiting)}")
         state["waiting"] = waiting[self.ranks.rank]
-        if (folder / POLICY).is_dir():
-            return state
         whole, shards, native = folder / WHOLE, folder / SHARDS, isinstance(self.policy, NativePolicy)
         if native == (whole.exists() or shards.exists()):
             kind = "transformers" if native else "native"
