@@ -86,7 +86,7 @@ class Checkpoints:
             return state
         waiting = state["waiting"] if any(state["waiting"]) else [[]] * self.ranks.world
         if len(waiting) != self.ranks.world:
-            raise ConfigError(f"{folder} has what waits on its ranks; resume with runtime.ranks={len(waiting)}")
+            raise ConfigError(f"{folder} has what waits on each of its {len(waiting)} ranks; resume with as many")
         state["waiting"] = waiting[self.ranks.rank]
         whole, shards, native = folder / WHOLE, folder / SHARDS, isinstance(self.policy, NativePolicy)
         if native == (whole.exists() or shards.exists()):

@@ -163,7 +163,7 @@ def test_a_stopped_run_resumes_on_another_number_of_ranks(
     assert files == {"state.pt", "files.seal", "trained.pt" if first == 1 else "shards"}
     if lag:
         config.runtime.ranks = 1
-        with pytest.raises(ConfigError, match=r"resume with runtime\.ranks=2"):
+        with pytest.raises(ConfigError, match="each of its 2 ranks; resume with as many"):
             train(config, parted)
     config.runtime.ranks, config.runtime.gradient_checkpointing = then, False
     assert train(config, parted)
