@@ -99,7 +99,7 @@ publish: install
 	cd results/experiments/$(EXPERIMENT) && cp -r tables figures methods $(CURDIR)/$(PUBLISHED)/
 	mkdir $(PUBLISHED)/frames && cp results/experiments/$(EXPERIMENT)/frames/scores.parquet $(PUBLISHED)/frames/
 	find $(PUBLISHED) -name '*.svg' -delete
-	test $(EXPERIMENT) = dapo_ladder || find $(PUBLISHED) \( -name '*.tex' -o -name '*.pdf' -o -name '*.bib' \) -delete # examples/paper reads the ladder's
+	test $(EXPERIMENT) = dapo_ladder || find $(PUBLISHED) \( -name '*.tex' -o -name '*.pdf' -o -name '*.bib' \) ! -name dapo_factorial-main-effects.tex -delete # examples/paper reads it, and the ladder's
 	test -z "$(CHROMIUM)" || $(CHROMIUM) --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1240,1500 \
 	  --screenshot=$(PUBLISHED)/report.png file://$(CURDIR)/results/experiments/$(EXPERIMENT)/report.html
 
