@@ -6,7 +6,6 @@ sample j of a problem has a seed of its own, so asking for 32 where 8 exist make
 """
 
 import gc
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -194,7 +193,7 @@ def sample_missing(
             write_part(path, table, metadata)
             files = (path, cell.directory / ABOUT, cell.directory / PROBLEMS)
             entries |= seal.seal_of({each.name: each for each in files})
-            write_file(cell.directory / seal.SEAL, json.dumps(entries, indent=1).encode() + b"\n")
+            seal.write_seal(cell.directory, entries)
             part += 1
             count += len(rows_P) * len(index_G)
             progress(count, total)

@@ -93,11 +93,15 @@ def _bfloat16(x_NI: torch.Tensor, weight_OI: torch.Tensor, bias_O: torch.Tensor 
     return product if bias_O is None else product.add_(bias_O)
 
 
+def _bfloat16_weight_gradient(grad_NO: torch.Tensor, x_NI: torch.Tensor) -> torch.Tensor:
+    return _mixed_weight_gradient(grad_NO, x_NI).bfloat16().float()
+
+
 _PRODUCTS: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]] = {
     "torch": (functional.linear, _torch_weight_gradient),
     "onednn": (_onednn, _onednn_weight_gradient),
     MIXED: (_mixed, _mixed_weight_gradient),
-    BFLOAT16: (_bfloat16, lambda grad_NO, x_NI: _mixed_weight_gradient(grad_NO, x_NI).bfloat16().float()),
+    BFLOAT16: (_bfloat16, _bfloat16_weight_gradient),
 }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.store import layout
-from harness.store.atomic import publish_directory, remove_leftovers
+from harness.store.atomic import publish_directory, remove_leftovers, write_file
 from harness.store.error import TornFile
 from harness.store.lease import acquire
 
@@ -78,6 +78,11 @@ def drop_broken(folder: Path, required_file: str) -> dict[str, Any]:
             path.unlink(missing_ok=True)
             del seal[name]
     return seal
+
+
+def write_seal(folder: Path, seal: Mapping[str, Any]) -> None:
+    """Publish the seal of a folder that grows file by file."""
+    write_file(folder / SEAL, json.dumps(seal, indent=1).encode() + b"\n")
 
 
 def ensure_folder(folder: Path, write: Callable[[Path], None]) -> Path:
