@@ -81,7 +81,7 @@ def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
         if of_hydra(item):
             raise ConfigError(f"{item}: a setting of Hydra is for `harness run`; leave it out here")
     try:
-        values = OmegaConf.to_container(_compose([*overrides, *searchpath()]), resolve=True)
+        values = OmegaConf.to_container(_compose(overrides), resolve=True)
     except (HydraException, OmegaConfBaseException, yaml.MarkedYAMLError) as error:
         raise ConfigError(explanation(error, overrides)) from error
     except ValueError as error:
@@ -147,9 +147,9 @@ def _merged(directory: Path, overrides: tuple[str, ...]) -> bytes:
 def _composed(directory: Path, overrides: Sequence[str]) -> DictConfig:
     """Compose in Hydra's application with what that has loaded, else by itself."""
     if GlobalHydra.instance().is_initialized():
-        return hydra_compose("config", list(overrides))
-    with initialize_config_dir(str(directory), job_name="harness", **VERSION_BASE):
-        return hydra_compose("config", list(overrides))
+        return hydra_compose("config", [*overrides, *searchpath()])
+    with initialize_config_dir(str(directory / "hydra"), job_name="harness", **VERSION_BASE):
+        return hydra_compose("compose", [*overrides, *searchpath(f"once://{directory}")])
 
 
 def sets_a_value(item: Override) -> bool:
@@ -193,21 +193,10 @@ def parse_overrides(overrides: Sequence[str]) -> list[Override]:
     except HydraException as error:
         raise ConfigError(explanation(error, overrides)) from error
     for item in items:
-        _refuse_a_moved_range(item)
+        # Hydra 1.3 turns 1, 3, 5 of range(1,6,2) into 4, 2, 0.
+        if isinstance(item.value(), RangeSweep) and "sort(" in str(item.input_line):
+            raise ConfigError(f"{item.input_line}: Hydra sorts a range into other numbers; write its values")
     return items
-
-
-def _refuse_a_moved_range(item: Override) -> None:
-    """Raise `ConfigError` where Hydra 1.3 sorts a range into other numbers: turned round, 1, 3, 5 of `range(1,6,2)` become 4, 2, 0."""
-    sweep, line = item.value(), str(item.input_line)
-    plain = re.search(r"range\([^()]*\)", line)
-    if isinstance(sweep, RangeSweep) and "sort(" in line and plain:
-        key = item.get_key_element()
-        (given,) = OverridesParser.create().parse_overrides([f"{key}={plain[0]}"])
-        wanted, found = (sorted(round(float(value), 12) for value in one.range()) for one in (given.value(), sweep))
-        if wanted != found:
-            values = ",".join(f"{value:g}" for value in (wanted if sweep.step > 0 else wanted[::-1]))
-            raise ConfigError(f"{line}: Hydra sorts this range into other numbers; write {key}={values}")
 
 
 def expand(overrides: Sequence[str]) -> list[list[str]]:
@@ -370,17 +359,16 @@ def no_option(group: str, name: str) -> str:
     return f"{group} has no option {name!r}{nearest(name, options(group))}"
 
 
-def searchpath() -> list[str]:
-    """The folders of one's own as overrides: Hydra's search path, and for workers those that hold members in Python."""
-    if not folders():
-        return []
-    member_folders = own_members(folders())
+def searchpath(*shipped: str) -> list[str]:
+    """The folders of one's own as overrides: Hydra's search path after `shipped`, and for workers those that hold members in Python."""
+    places = [*shipped, *(f"file://{folder}" for folder in folders())]
+    member_folders = own_members(folders()) if folders() else []
     overrides = [f"runtime.config_dir={_quote(member_folders)}"] if member_folders else []
-    return [f"hydra.searchpath={_quote(folders(), 'file://')}", *overrides]
+    return [f"hydra.searchpath={_quote(places)}", *overrides] if places else []
 
 
-def _quote(paths: Sequence[Path], scheme: str = "") -> str:
-    return f"[{','.join(quoted(f'{scheme}{path}') for path in paths)}]"
+def _quote(places: Sequence[Path | str]) -> str:
+    return f"[{','.join(quoted(str(place)) for place in places)}]"
 
 
 def quoted(text: str) -> str:

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.configuration.error import ConfigError
-from harness.configuration.registry import RETIRED
 from harness.configuration.schema import RunConfig, dump
 
 IDENTITY_VERSION = 1
@@ -43,11 +42,15 @@ def identity(config: RunConfig) -> dict[str, Any]:
 
 
 def without_neutral(config: Any) -> dict[str, Any]:
-    """Return what is hashed of a configuration: its values, without neutral fields at their default, with retired keys."""
-    values = dict(RETIRED.get(f"{type(config).__module__}.{type(config).__qualname__}", {}))
+    """Return what is hashed of a configuration: its values, without neutral fields at their default.
+
+    A section that stands for content outside the configuration (a file) defines `identity()`: what is hashed instead of its fields.
+    """
+    values: dict[str, Any] = {}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
-        if item.metadata.get("neutral") and value == _absent_value(item):
+        default = item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
+        if item.metadata.get("neutral") and value == default:
             continue
         if isinstance(value, dict):
             values[item.name] = {key: _part(part) for key, part in value.items()}
@@ -61,14 +64,6 @@ def _part(value: Any) -> Any:
         return value
     content = getattr(value, "identity", None)
     return without_neutral(value) if content is None else content()
-
-
-def _absent_value(item: dataclasses.Field[Any]) -> Any:
-    if "absent" in item.metadata:
-        return item.metadata["absent"]()
-    if item.default_factory is not dataclasses.MISSING:
-        return item.default_factory()
-    return item.default
 
 
 def _digest(value: Any) -> str:

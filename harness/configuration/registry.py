@@ -7,7 +7,7 @@ else a member defines: a class `Member` that `Config` inherits, or `FUNCTIONS` o
 import functools
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -53,13 +53,6 @@ FAMILIES = (
     ADVANTAGE, SURROGATE, AGGREGATION, KL, BENCHMARK, MODEL, ENGINE, CURRICULUM, BACKEND, SOURCE, TRACKING, WEIGHTING,
 )  # fmt: skip
 
-# Keys that are gone, by their class: the value that they had goes on being hashed, so that no id changes.
-RETIRED: Mapping[str, Mapping[str, Any]] = {
-    "harness.configuration.sections.DeadGroupsConfig": {"surplus": "discard"},
-    "harness.configuration.sections.TrainingConfig": {"seconds": None},
-    "harness.backends.trl.Config": {"liger": False},
-}
-
 
 def own_members(folders: Iterable[Path]) -> list[Path]:
     """Make the members of one's own in these folders known in this process; returns the folders that have any. Raises `ConfigError`."""
@@ -82,12 +75,3 @@ def neutral(default: Any) -> Any:
 def place(default: Any) -> Any:
     """A field that names a file, a data set, an address or a secret: only a command line or a file given now may, never a store."""
     return field(default=default, metadata={"place": True})
-
-
-def neutral_when(absent: Callable[[], Any], default: Callable[[], Any]) -> Any:
-    """A field added after runs were stored whose default is a new meaning.
-
-    A mapping that lacks the field means `absent()`, and at that value the field is no part of the identity. A section that stands for
-    content outside the configuration (a file) defines `identity()`: what a run's id then holds instead of its fields.
-    """
-    return field(default_factory=default, metadata={"neutral": True, "absent": absent})

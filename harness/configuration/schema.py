@@ -135,7 +135,7 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
     """Build `cls` from a plain mapping; `path` is where it stands in the whole, for messages. Raises `ConfigError`.
 
     Fields whose metadata name a `family` hold that family's member of the mapping's `kind`; `family_values` the same for each value of
-    a mapping. An absent field of `registry.neutral_when` means what its absence meant.
+    a mapping.
     """
     values, hints = _mapping(values, path or "the configuration"), _hints(typing.cast(type, cls))
     fields_by_name = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
@@ -159,8 +159,6 @@ def load_dataclass(cls: type[T], values: Any, path: str) -> T:
         else:
             arguments[name] = _convert(hints[name], value, item_path)
     for name, item in fields_by_name.items():
-        if name not in values and "absent" in item.metadata:
-            arguments[name] = item.metadata["absent"]()
         if name not in arguments and item.default is item.default_factory is dataclasses.MISSING:
             raise ConfigError(f"{path or 'the configuration'} needs a {name}")
     return cls(**arguments)

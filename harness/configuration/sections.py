@@ -19,7 +19,6 @@ from harness.configuration.registry import (
     WEIGHTING,
     family,
     neutral,
-    neutral_when,
 )
 from harness.configuration.user_code import source_hash
 
@@ -132,7 +131,7 @@ class EvaluationConfig(Checked, key="evaluation"):
 
     benchmarks: dict[str, Any] = field(default_factory=dict, metadata={"family_values": BENCHMARK})
     samples_per_problem: int = ranged(32, low=1)
-    samples_between: int | None = neutral_when(absent=lambda: None, default=lambda: 8)
+    samples_between: int | None = 8
     temperature: float = ranged(1.0, low=0.0)
     top_p: float = ranged(1.0, low=1e-6, high=1.0)
     caps: list[int] = field(default_factory=lambda: [32, 64])

@@ -12,7 +12,7 @@ from typing import Any
 from harness.configuration.compose import compose_run, expand, refuse_second_choice
 from harness.configuration.error import MOST_SEED, Checked, ConfigError, ranged, require, require_range
 from harness.configuration.identity import arm_id
-from harness.configuration.registry import nearest, neutral, neutral_when
+from harness.configuration.registry import nearest, neutral
 from harness.configuration.schema import load_dataclass
 from harness.evaluation.metrics.names import TRAINING, Metric, UnknownMetric, metric
 from harness.experiment.claim import Claim, check_claim
@@ -74,7 +74,7 @@ class Experiment:
     seeds: list[int] = field(default_factory=lambda: [0, 1, 2, 3, 4])
     base: list[str] = field(default_factory=list)
     patches: list[str] = field(default_factory=list)
-    factors: dict[str, list[str]] = neutral_when(dict, dict)
+    factors: dict[str, list[str]] = field(default_factory=dict)
     together: dict[str, list[str]] = field(default_factory=dict)
     arms: list[dict[str, Any]] = field(default_factory=list)
     grid: list[str] = field(default_factory=list)

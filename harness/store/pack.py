@@ -51,10 +51,11 @@ def merge(store: ResultStore, source: Path) -> tuple[int, list[str]]:
     with acquire(store.cache_dir("leases") / "merge.lock", wait_seconds=math.inf), atomic.write_errors(runs):
         atomic.make_folder(runs)
         atomic.remove_leftovers(runs)  # of a merge that was killed
+        if source.is_dir():
+            return _merge_root(store, ResultStore(source))
         with tempfile.TemporaryDirectory(dir=runs, prefix=".", suffix=".tmp") as folder:
-            if not source.is_dir():
-                _unpack(source, Path(folder))
-            return _merge_root(store, ResultStore(source if source.is_dir() else folder))
+            _unpack(source, Path(folder))
+            return _merge_root(store, ResultStore(folder))
 
 
 def _unpack(pack: Path, folder: Path) -> None:

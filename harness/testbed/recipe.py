@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.configuration.error import Checked, ConfigError, ranged, require_range
 from harness.configuration.identity import content_hash, flatten
-from harness.configuration.registry import nearest, neutral_when
+from harness.configuration.registry import nearest
 from harness.store.seal import ensure_folder
 
 SETS = Path(__file__).parent / "bases"
@@ -176,7 +176,8 @@ class Bases:
 
     def identity(self) -> list[str]:
         """Return what a run's id holds of a choice among shipped policies: the content of those that take turns, in order."""
-        assert self.set is not None
+        if self.set is None:
+            return []
         policies = base_set(self.set)
         return [policies.content(self.first + turn) for turn in range(self.count)]
 
@@ -186,7 +187,7 @@ class Config:
     """The source of the testbed's base policy: a shipped set, or architecture, demonstrator and warm-up of one's own."""
 
     kind: str = "testbed"
-    bases: Bases = neutral_when(lambda: Bases(set=None), default=Bases)
+    bases: Bases = field(default_factory=Bases)
     architecture: Architecture = field(default_factory=Architecture)
     demonstrator: Demonstrator = field(default_factory=Demonstrator)
     warmup: Warmup = field(default_factory=Warmup)

@@ -22,7 +22,7 @@ from verbs import Said, jsonl
 from harness.base_policy import _cold_start, pretrained
 from harness.configuration.compose import compose_run
 from harness.configuration.error import ConfigError
-from harness.configuration.identity import arm_id, run_id
+from harness.configuration.identity import arm_id, identity, run_id
 from harness.configuration.schema import RunConfig
 from harness.experiment.checks import refusals
 from harness.experiment.planning import make_plan
@@ -199,9 +199,8 @@ def test_plans_know_how_many_base_policies_take_turns() -> None:
     assert make_plan([*ARMS, "seed=range(4)", "preset=cold_start"], multirun=True).base_policies is None
 
 
-def test_a_run_without_a_cold_start_keeps_its_id() -> None:
-    config = compose_run(["preset=language", "seed=3"])
-    assert run_id(config) == "9d9023af944b3a6d"  # computed before the key existed
+def test_a_cold_start_is_no_part_of_the_id_of_a_run_without_one() -> None:
+    assert "cold_start" not in identity(compose_run(["preset=language"]))["model"]
 
 
 def test_every_field_of_a_cold_start_changes_the_id(tmp_path: Path) -> None:

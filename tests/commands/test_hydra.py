@@ -119,11 +119,8 @@ def labels(store: ResultStore) -> list[dict[str, str]]:
     return [(store.run(run_id).manifest() or {})["labels"] for run_id in store.run_ids()]
 
 
-def test_a_range_that_is_sorted_right_is_taken() -> None:
-    plans = [
-        make_plan([f"seed={values}"], multirun=True) for values in ("sort(range(0,6,2),reverse=true)", "range(4,-1,-2)")
-    ]
-    assert [list(plan.arms[0].runs) for plan in plans] == [[4, 2, 0], [4, 2, 0]]
+def test_a_range_downwards_is_taken() -> None:
+    assert list(make_plan(["seed=range(4,-1,-2)"], multirun=True).arms[0].runs) == [4, 2, 0]
 
 
 def test_a_launcher_that_an_experiments_file_chooses_is_honoured(said: Said, tmp_path: Path) -> None:

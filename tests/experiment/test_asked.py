@@ -62,7 +62,7 @@ def test_a_multirun_asks_about_any_metric_and_keeps_its_name_where_it_asks_nothi
     assert {spec.labels["experiment"] for spec in asked.specs} == {"lengths"}  # what trackers show
     assert [spec.run_id for spec in asked.specs] == [spec.run_id for spec in plain.specs]
     stored = make_plan([*MULTIRUN, "model.bases.count=8"], multirun=True)
-    assert stored.name == "multirun_374219a8"  # stored answers are found again
+    assert stored.name == "multirun_2b61c4ae"  # stored answers are found again
     assert "experiment.metric=length_wrong" in asked.command
 
 
