@@ -147,8 +147,9 @@ def agreement(pairs: Sequence[Pair]) -> list[str]:
         rank = spearmanr([pair.testbed.value for pair in pairs], [pair.language.value for pair in pairs])
         lines.append(f"Rank correlation of the effects (Spearman): {rank.statistic:.2f}, {len(pairs)} comparisons.")
     gaps = [abs(pair.testbed.value - pair.language.value) for pair in pairs]
+    distance, nothing = sum(gaps) / len(gaps), sum(abs(pair.language.value) for pair in pairs) / len(pairs)
     lines.append(
-        f"Distance of the two effects: {sum(gaps) / len(gaps):.1f} points on average, {max(gaps):.1f} at most."
+        f"Distance of the two effects: {distance:.1f} points on average, {max(gaps):.1f} at most; of \"nothing matters\" {nothing:.1f}."
     )
     lines += score(pairs)
     lines.append(

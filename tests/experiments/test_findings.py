@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from scipy.stats import ttest_1samp
 from tables import table as rows
 
 from analysis import judge
@@ -26,6 +27,25 @@ def test_the_table_of_claims_is_that_of_their_effects(tmp_path: Path) -> None:
     tuned = pd.DataFrame(script["tuned_effects"]()).sort_values("claim", ignore_index=True)
     same = effects[effects["claim"].isin(tuned["claim"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(same[tuned.columns], tuned, check_dtype=False)
+
+
+def test_the_table_of_smollm2_is_that_of_its_results() -> None:
+    """A row is a difference of its source's main table, or turned round; all five parts together are a paired t of seeds 0 to 7."""
+    for row in pd.read_csv(ROOT / "experiments" / "claims" / "language_model.csv").to_dict("records"):
+        folder, numbers = ROOT / row["source"], [row[f"effect{end}"] for end in ("", "_low", "_high")]
+        if row["claim"] == "dapo_whole":
+            scores = pd.read_parquet(folder / "frames" / "scores.parquet").query(
+                "step > 0 and metric == 'avg' and seed < 8"
+            )
+            seeds = scores.pivot(index="seed", columns="arm", values="value")
+            gains = 100 * (seeds["dapo_5_dynamic_sampling"] - seeds["dapo_0_naive_grpo"])
+            bounds = ttest_1samp(gains, 0).confidence_interval()
+            assert numbers == [round(value, 1) for value in (gains.mean(), *bounds)]
+        else:
+            table = pd.read_csv(folder / "tables" / f"{folder.name}.csv").dropna(subset="delta")
+            found = (100 * table[["delta", "delta_low", "delta_high"]]).round(1).values.tolist()
+            place = found.index(numbers if numbers in found else [-numbers[0], -numbers[2], -numbers[1]])
+            assert table["delta_verdict"].iloc[place].replace("the margin", "3") == row["words"]
 
 
 def test_the_two_regimes_are_compared_by_the_published_seeds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,8 @@
 """Small questions in plain English whose answer is one number, for language models that two CPU cores can train.
 
 No question states an expression, so that a response cannot be right by repeating it; with `wording=expressions` all of sums, differences
-and products do, for hunts after what a grader accepts (`experiment=grader_hunt`). The identifier of a problem, `SPLIT/KIND/NUMBER`, names
-its kind (of `KINDS`), so that learning to answer can be told from learning to calculate. Problems are split by a hash of their text.
+and products do, for hunts after what a grader accepts. The identifier of a problem, `SPLIT/KIND/NUMBER`, names its kind
+(of `KINDS`), so that learning to answer can be told from learning to calculate. Problems are split by a hash of their text.
 """
 
 import random
