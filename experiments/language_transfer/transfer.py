@@ -149,7 +149,7 @@ def agreement(pairs: Sequence[Pair]) -> list[str]:
     gaps = [abs(pair.testbed.value - pair.language.value) for pair in pairs]
     distance, nothing = sum(gaps) / len(gaps), sum(abs(pair.language.value) for pair in pairs) / len(pairs)
     lines.append(
-        f"Distance of the two effects: {distance:.1f} points on average, {max(gaps):.1f} at most; of \"nothing matters\" {nothing:.1f}."
+        f'Distance of the two effects: {distance:.1f} points on average, {max(gaps):.1f} at most; of "nothing matters" {nothing:.1f}.'
     )
     lines += score(pairs)
     lines.append(

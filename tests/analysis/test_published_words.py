@@ -19,10 +19,8 @@ from analysis.tables.table import to_frame
 from harness.experiment.planning import plan_experiment
 
 PUBLISHED = Path(__file__).parents[2] / "results" / "published"
-FOUR = ["experiment.seeds=[0,1,2,3]"]
 # Folders whose command has more than `experiment=NAME` (results/README.md).
 COMMANDS = {
-    "data_policies": FOUR,
     "language_cut_off_again": ["experiment=language_cut_off"],
 }
 # These have no table of seeds.
