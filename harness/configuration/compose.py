@@ -272,7 +272,8 @@ def _nearest_key(key: str, overrides: Sequence[str]) -> str:
     """The nearest key of the chosen members; of a single word also the nearest group."""
     if key in _keys([]):
         return f": it is of another choice of {key.partition('.')[0]}=, or the YAML of a member of your own does not list it"
-    keys = _keys([str(item.input_line) for _, item in choices(overrides) if not item.is_sweep_override()])
+    chosen = [str(item.input_line) for _, item in choices(overrides) if not item.is_sweep_override()]
+    keys = _keys(chosen) if chosen != list(overrides) else set[str]()  # choices that do not compose alone have no keys
     section, _, leaf = key.rpartition(".")
     leaves = [name.rpartition(".")[2] for name in keys if name.rpartition(".")[0] == section]
     leaves += [] if section else [*_groups(), *_SHORT_KEYS]

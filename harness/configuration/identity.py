@@ -42,10 +42,7 @@ def identity(config: RunConfig) -> dict[str, Any]:
 
 
 def without_neutral(config: Any) -> dict[str, Any]:
-    """Return what is hashed of a configuration: its values, without neutral fields at their default.
-
-    A section that stands for content outside the configuration (a file) defines `identity()`: what is hashed instead of its fields.
-    """
+    """Return what is hashed: no neutral field at its default, and of a section with `identity()` (a file's content) what that says."""
     values: dict[str, Any] = {}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
