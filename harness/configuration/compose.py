@@ -7,6 +7,7 @@ import itertools
 import os
 import pickle
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from difflib import get_close_matches
@@ -35,6 +36,7 @@ _SHORT_KEYS = ("match", "checks")  # what stands for a key, beside groups
 # Keys of a declaration whose mapping, given whole, takes the place of the file's.
 REPLACED = ("experiment.seeds", "experiment.factors", "experiment.margin", "experiment.together", "experiment.tune")
 _MAPPING = re.compile(r"[A-Za-z_][\w.]*=\{")
+_LOCK = threading.RLock()
 _own_folders: ContextVar[tuple[Path, ...]] = ContextVar("own_folders", default=())
 
 
@@ -145,11 +147,12 @@ def _merged(directory: Path, overrides: tuple[str, ...]) -> bytes:
 
 
 def _composed(directory: Path, overrides: Sequence[str]) -> DictConfig:
-    """Compose in Hydra's application with what that has loaded, else by itself."""
-    if GlobalHydra.instance().is_initialized():
-        return hydra_compose("config", [*overrides, *searchpath()])
-    with initialize_config_dir(str(directory / "hydra"), job_name="harness", **VERSION_BASE):
-        return hydra_compose("compose", [*overrides, *searchpath(f"once://{directory}")])
+    """Compose in Hydra's application with what that has loaded, else by itself; one thread at a time, since Hydra is global."""
+    with _LOCK:
+        if GlobalHydra.instance().is_initialized():
+            return hydra_compose("config", [*overrides, *searchpath()])
+        with initialize_config_dir(str(directory / "hydra"), job_name="harness", **VERSION_BASE):
+            return hydra_compose("compose", [*overrides, *searchpath(f"once://{directory}")])
 
 
 def sets_a_value(item: Override) -> bool:
@@ -194,7 +197,7 @@ def parse_overrides(overrides: Sequence[str]) -> list[Override]:
         raise ConfigError(explanation(error, overrides)) from error
     for item in items:
         # Hydra 1.3 turns 1, 3, 5 of range(1,6,2) into 4, 2, 0.
-        if isinstance(item.value(), RangeSweep) and "sort(" in str(item.input_line):
+        if isinstance(item.value(), RangeSweep) and re.search(r"sort\s*\(", str(item.input_line)):
             raise ConfigError(f"{item.input_line}: Hydra sorts a range into other numbers; write its values")
     return items
 
@@ -265,7 +268,7 @@ def _groups() -> list[str]:
     """The groups that an argument chooses from; files inherit those of `declared`."""
     folder = config_directory()
     names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_dir())
-    return sorted(name for name in names if name != "declared")
+    return sorted(name for name in names if name not in ("declared", "hydra"))
 
 
 def _nearest_key(key: str, overrides: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from harness.configuration.compose import compose_values, options
+from harness.configuration.compose import compose_values, folders, options
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import load_dataclass
 from harness.configuration.sections import AlgorithmConfig
@@ -123,14 +123,12 @@ class ExplainedRollout:
 
 def systems(cap: int, names: Sequence[str] | None = None) -> dict[str, AlgorithmConfig]:
     """The algorithms under `conf/algorithm` and in folders of one's own (all by default), composed for a response cap."""
-    names, together = (
-        names or options("algorithm"),
-        8,
-    )  # side by side in one composition, which costs as much as two of one each
-    sections: list[object] = []
-    for first in range(0, len(names), together):
-        choices = (f"+algorithm@systems.{n}={name}" for n, name in enumerate(names[first : first + together]))
-        sections += compose_values([f"sampling.max_response_tokens={cap}", *choices])["systems"].values()
+    names, common, sections = names or options("algorithm"), f"sampling.max_response_tokens={cap}", list[object]()
+    # Eight side by side cost as much as two alone. A file of one's own may refer to keys by their place in a run.
+    size, group = (1, "algorithm") if folders() else (8, "+algorithm@systems.{}")
+    for part in (names[first : first + size] for first in range(0, len(names), size)):
+        values = compose_values([common, *(f"{group.format(n)}={name}" for n, name in enumerate(part))])
+        sections += values["systems"].values() if size > 1 else [values["algorithm"]]
     return {name: load_dataclass(AlgorithmConfig, one, "algorithm") for name, one in zip(names, sections, strict=True)}
 
 

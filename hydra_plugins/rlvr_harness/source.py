@@ -5,12 +5,12 @@ import pickle
 from pathlib import Path
 
 from hydra.core.object_type import ObjectType
-from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import OmegaConf
 
 
 class FilesReadOnce(ConfigSource):
-    """Files of a folder as `file://` gives them; shipped ones, which do not change while a process lasts."""
+    """Files of a folder as `file://` gives them."""
 
     @staticmethod
     def scheme() -> str:
@@ -18,11 +18,9 @@ class FilesReadOnce(ConfigSource):
         return "once"
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """A file and its header. Raises `ConfigLoadError` where there is none."""
+        """A file and its header, read once as long as nobody writes it. Raises what `OmegaConf.load` raises."""
         file = self._file(config_path)
-        if not file.is_file():
-            raise ConfigLoadError(f"Config not found : {file}")
-        text, config = _read(file)
+        text, config = _read(file, file.stat().st_mtime_ns)
         return ConfigResult(self.provider, self.full_path(), pickle.loads(config), self._get_header_dict(text))
 
     def available(self) -> bool:
@@ -49,7 +47,9 @@ class FilesReadOnce(ConfigSource):
 
 
 @functools.cache
-def _read(file: Path) -> tuple[str, bytes]:
+def _read(path: Path, _: int) -> tuple[str, bytes]:
     """The head of a file and its pickled content, which loads faster than it is copied."""
-    text = file.read_text(encoding="utf-8")
-    return text[:512], pickle.dumps(OmegaConf.create(text))
+    with path.open(encoding="utf-8") as file:
+        head = file.read(512)
+        file.seek(0)
+        return head, pickle.dumps(OmegaConf.load(file))
