@@ -134,3 +134,6 @@ def test_a_launcher_that_an_experiments_file_chooses_is_honoured(said: Said, tmp
             "run", "--config-dir", str(tmp_path), "experiment=mine", *more, "--cfg", "hydra", "-p", "hydra.launcher"
         )
         assert launcher in shown
+    mine = tmp_path / "experiment" / "mine.yaml"
+    mine.write_text(mine.read_text().replace("joblib", "typo"))
+    assert "hydra/launcher/typo" in said("plan", "--config-dir", str(tmp_path), "experiment=mine", code=2)

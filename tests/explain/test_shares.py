@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cli import main
-from harness.configuration.compose import options
+from harness.configuration.compose import config_dir, options
 from harness.configuration.sections import AlgorithmConfig
 from harness.explain.shares import ExplainedRollout, explain_one, make_group, systems
 
@@ -25,6 +26,14 @@ def algorithms() -> dict[str, AlgorithmConfig]:
 
 def percent(rollouts: list[ExplainedRollout]) -> list[float]:
     return [round(100 * rollout.share, 1) for rollout in rollouts]
+
+
+def test_a_system_of_ones_own_is_what_a_run_composes(tmp_path: Path) -> None:
+    (tmp_path / "algorithm").mkdir()
+    text = "defaults: [grpo, _self_]\nsurrogate: {clip_low: 0.9, clip_high: '${algorithm.surrogate.clip_low}'}\n"
+    (tmp_path / "algorithm" / "mine.yaml").write_text(text)
+    with config_dir(str(tmp_path)):
+        assert systems(8, ["mine"])["mine"].surrogate.clip_high == 0.9
 
 
 def test_response_mean_shares_follow_the_advantages_alone() -> None:
