@@ -2,6 +2,7 @@
 
 import functools
 import pickle
+import re
 from pathlib import Path
 
 from hydra.core.object_type import ObjectType
@@ -20,8 +21,8 @@ class FilesReadOnce(ConfigSource):
     def load_config(self, config_path: str) -> ConfigResult:
         """A file and its header, read once as long as nobody writes it. Raises what `OmegaConf.load` raises."""
         file = self._file(config_path)
-        text, config = _read(file, file.stat().st_mtime_ns)
-        return ConfigResult(self.provider, self.full_path(), pickle.loads(config), self._get_header_dict(text))
+        package, config = _read(file, file.stat().st_mtime_ns)
+        return ConfigResult(self.provider, self.full_path(), pickle.loads(config), {"package": package})
 
     def available(self) -> bool:
         """Say if the folder is there."""
@@ -37,19 +38,19 @@ class FilesReadOnce(ConfigSource):
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """The files (without suffix) and groups of a folder, sorted."""
-        names: list[str] = []
-        for path in Path(self.path, config_path).iterdir():
-            self._list_add_result(names, str(Path(config_path, path.name)), path.name, results_filter)
-        return sorted(set(names))
+        paths = list(Path(self.path, config_path).iterdir())
+        groups = [path.name for path in paths if path.is_dir()] if results_filter != ObjectType.CONFIG else []
+        files = [path.stem for path in paths if path.suffix == ".yaml"] if results_filter != ObjectType.GROUP else []
+        return sorted({*groups, *files})
 
     def _file(self, config_path: str) -> Path:
-        return Path(self.path, self._normalize_file_name(config_path))
+        return Path(self.path, f"{config_path.removesuffix('.yaml')}.yaml")
 
 
 @functools.cache
-def _read(path: Path, _: int) -> tuple[str, bytes]:
-    """The head of a file and its pickled content, which loads faster than it is copied."""
+def _read(path: Path, _: int) -> tuple[str | None, bytes]:
+    """The package that the first line names, and the pickled content, which loads faster than it is copied."""
     with path.open(encoding="utf-8") as file:
-        head = file.read(512)
+        package = re.match(r"\s*#\s*@package\s+(\S+)", file.readline())
         file.seek(0)
-        return head, pickle.dumps(OmegaConf.load(file))
+        return package[1] if package else None, pickle.dumps(OmegaConf.load(file))
