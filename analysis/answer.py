@@ -163,8 +163,7 @@ def finding_of(results: Results) -> Finding | None:
     if plan.expects is None or plan.declared_on:
         return None
     ((arm, _),) = plan.comparisons
-    engagement = results.experiment.engagements[arm.name]
-    return finding(results.declared[arm.name], plan.expects, engagement.hardly and engagement.known)
+    return finding(results.declared[arm.name], plan.expects, results.experiment.engagements[arm.name].hardly)
 
 
 def answers(results: Results, *, so_far: bool = False) -> list[Answer]:
@@ -206,9 +205,9 @@ _WAITS = "no finished run yet"
 def _lines(results: Results) -> list[Line]:
     """The comparisons that answer the question: main effects and interactions of a factorial."""
     plan, engagements = results.experiment.plan, results.experiment.engagements
-    attributions = [results.attributions[kind] for kind in (MAIN, INTERACTIONS) if kind in results.attributions]
-    if lines := [Line(name, effect, results.metric) for each in attributions for name, effect in each.pairs]:
-        return lines
+    pairs = [pair for kind in (MAIN, INTERACTIONS) if (found := results.attributions.get(kind)) for pair in found.pairs]
+    if pairs:
+        return [Line(*pair, results.metric, results.experiment.engagement_of(pair[0])) for pair in pairs]
     several = plan.design == "arms" and len(plan.references) > 1
     lines = []
     for arm, reference in plan.comparisons:

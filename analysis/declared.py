@@ -41,7 +41,9 @@ def attributions_of(results: Values) -> dict[str, Attribution]:
     effects = {}
     for kind in kinds_of(plan):
         try:
-            effects[kind] = Attribution(missing=missing) if missing else makers[kind]()
+            found = Attribution(missing=missing) if missing else makers[kind]()
+            judged = [results.experiment.engagement_of(name).judged(effect) for name, effect in found.pairs]
+            effects[kind] = replace(found, effects=tuple(judged))
         except IncompleteDesign as error:
             effects[kind] = Attribution(missing=str(error))
     return effects

@@ -73,9 +73,9 @@ def declared_effects(results: Results) -> list[Effect]:
             effects.append(replace(effect, engaged=engagements[name].text(estimate.resolved)))
     benchmark = results.experiment.plan.benchmark
     for kind, attribution in results.attributions.items():
-        effects += [
-            Effect(kind, results.metric, estimate, name, benchmark=benchmark) for name, estimate in attribution.pairs
-        ]
+        for name, estimate in attribution.pairs:
+            engaged = results.experiment.engagement_of(name).text(estimate.resolved)
+            effects.append(Effect(kind, results.metric, estimate, name, benchmark=benchmark, engaged=engaged))
     return effects
 
 

@@ -1,6 +1,5 @@
 """How much of the training data the difference between two arms affected."""
 
-import math
 from dataclasses import dataclass, fields
 
 from harness.engagement.measure import Measure
@@ -28,18 +27,18 @@ class Engagement:
     values: tuple[float, ...] = ()
 
     @property
+    def by_name(self) -> dict[str, float]:
+        """The values by the measures' names."""
+        return {measure.name: value for measure, value in zip(self.measures, self.values, strict=True)}
+
+    @property
     def hardly(self) -> bool:
         """Say if everything that differs is measured, known, and under its threshold."""
         return bool(self.measures) and all(map(Measure.hardly, self.measures, self.values))
 
-    @property
-    def known(self) -> bool:
-        """Say if any run tells anything; runs from before these measures do not."""
-        return not all(map(math.isnan, self.values))
-
     def judged(self, estimate: Estimate) -> Estimate:
         """The estimate of the difference, or the same as one that tests nothing; one whose sign is known came from somewhere."""
-        if not (self.hardly and self.known) or estimate.resolved or estimate.seeds < 2:
+        if not self.hardly or estimate.resolved or estimate.seeds < 2:
             return estimate
         return Untested(**{item.name: getattr(estimate, item.name) for item in fields(estimate)})
 

@@ -132,6 +132,15 @@ class Frames:
         values = {arm.name: [measure.value(steps.get(measure.arm, ())) for measure in arm.engagement] for arm in arms}
         return {arm.name: Engagement(tuple(arm.engagement), tuple(values[arm.name])) for arm in arms}
 
+    def engagement_of(self, effect: str) -> Engagement:
+        """What an effect of a factorial affected: its level, the most in any arm with it; of an interaction the level that hardly acted."""
+        found = []
+        for level in (name.partition(" against ")[0] for name in effect.split(" × ")):
+            arms = [self.engagements[arm.name] for arm in self.plan.arms if level in arm.patches]
+            largest = pd.DataFrame([each.by_name for each in arms]).max()
+            found.append(Engagement(alone := arms[0].measures, tuple(largest[measure.name] for measure in alone)))
+        return found[0] if len(found) == 1 else next((one for one in found if one.hardly), Engagement())
+
     @property
     def unfinished(self) -> bool:
         """True while a planned run has not finished: what the experiment says may still change."""

@@ -55,7 +55,7 @@ def main_table(results: Results) -> Table:
             unit = f" {number.unit}" * (len(sources) > 1)
             row |= {"published": f"{number.value:g}{unit}", "source": number.source}
         rows.append(row)
-    any_engaged = any(engagement.known for engagement in arm_engagements.values())
+    any_engaged = not all(math.isnan(value) for engagement in arm_engagements.values() for value in engagement.values)
     several = plan.design == "arms" and len(plan.references) > 1
     columns = [
         ARM,
@@ -212,9 +212,9 @@ _EFFECTS = {
     declared.MAIN: ("main effect", ""),
     declared.INTERACTIONS: (
         "interaction",
-        "What the other patch changes in a patch's effect (textbooks print half of it).",
+        "What another patch changes in a patch's effect (textbooks print half of it).",
     ),
-    declared.SHAPLEY: ("Shapley value", ""),
+    declared.SHAPLEY: ("Shapley value", "Averaged over all orders of the patches."),
 }
 
 
@@ -232,19 +232,11 @@ def effects_table(results: Results, kind: str) -> Table:
     if not attribution.missing:
         factors = [f"{factor}: {levels[0]}" for factor, levels in plan.crossing.factors.items()]
         levels_note = f"Each level against the first of its factor ({', '.join(factors)})."
-        count = math.factorial(len(plan.crossing.factors))
-        orders = f"Averaged over {count} orders of the patches." if kind == declared.SHAPLEY else ""
         meanings = [meaning] * bool(meaning) + [levels_note] * (declared.SHAPLEY not in results.attributions)
         fewest = min((effect.seeds for effect in attribution.effects), default=0)
         seeds = f"Per seed first, then Student's t over the seeds that all arms of an effect have, {fewest} of {len(plan.seeds)} or more."
         intervals = words.interval_notes(results, [attribution.effects])
-        notes = [
-            seeds,
-            *intervals,
-            *words.word_notes(results, [attribution.effects]),
-            *meanings,
-            *[orders] * bool(orders),
-        ]
+        notes = [seeds, *intervals, *words.word_notes(results, [attribution.effects]), *meanings]
         short = [*meanings, *intervals]
     header = f"{name} on {words.metric_name(results)}, {results.metric.unit}"
     columns = [Column("patch", "patch"), words.difference_column(results.metric, "effect", header, attribution.effects)]

@@ -152,6 +152,11 @@ VERL_VERSION = "0.9.1"
 _MACHINE_OVERRIDES = ("runtime.", "runtime=", "tracker=", "checks=", "hydra.", "hydra/")
 
 
+def key_of(override: str) -> str:
+    """The key or group of ``key=value``, with its ``+`` or ``~`` off."""
+    return override.lstrip("+~").partition("=")[0]
+
+
 def of_machine(override: str) -> bool:
     """Say if an override is about the place and manner of runs, not about their numbers."""
     return override.lstrip("+~").startswith(_MACHINE_OVERRIDES)

@@ -14,6 +14,7 @@ from harness.configuration.error import ConfigError
 from harness.configuration.identity import flatten
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, load, places, section
+from harness.configuration.sections import key_of
 from harness.problems.problem import benchmark_config
 from harness.store import RunDir
 from harness.store.layout import CONFIG
@@ -40,17 +41,17 @@ class Request:
     @property
     def machine(self) -> list[str]:
         """The overrides that say where and how it runs."""
-        return [item for item in self.overrides if _key(item).split(".")[0] in _MACHINE]
+        return [item for item in self.overrides if key_of(item).split(".")[0] in _MACHINE]
 
     @property
     def names_a_protocol(self) -> bool:
         """True where the request says what to evaluate on; else a run's own protocol is taken."""
-        return bool(self.benchmarks or self.data or "evaluation" in map(_key, self.overrides))
+        return bool(self.benchmarks or self.data or "evaluation" in map(key_of, self.overrides))
 
 
 def task_config(request: Request) -> Any | None:
     """The training problems that the request names (`task=NAME`), for checks; no model is involved."""
-    if not any(_key(item).split(".")[0] == "task" for item in request.overrides):
+    if not any(key_of(item).split(".")[0] == "task" for item in request.overrides):
         return None
     return benchmark_config(compose_values(request.overrides)["task"], "task")
 
@@ -88,8 +89,8 @@ def base_policy_config(run: RunDir) -> RunConfig:
 
 def _run_values(request: Request, run: RunDir) -> dict[str, Any]:
     """A run's own benchmarks, sampling and verifier with value overrides; engine, addresses and machine come from here and now."""
-    stored, named_groups = run.settings(), set(map(_key, request.overrides))
-    composed = [*request.machine, *(item for item in request.overrides if _key(item) == "verifier")]
+    stored, named_groups = run.settings(), set(map(key_of, request.overrides))
+    composed = [*request.machine, *(item for item in request.overrides if key_of(item) == "verifier")]
     values = {**_composed(composed), "evaluation": section(stored, "evaluation")}
     if "verifier" not in named_groups:
         values["verifier"] = section(stored, "verifier")
@@ -144,11 +145,11 @@ def _overlay(base: Any, top: Any) -> Any:
 
 def _request_values(request: Request) -> dict[str, Any]:
     """A preset with the benchmarks and data that the request names."""
-    override_keys = set(map(_key, request.overrides))
+    override_keys = set(map(key_of, request.overrides))
     defaults = {"evaluation": PRESET, "verifier": _VERIFIER}
     overrides = [f"{group}={name}" for group, name in defaults.items() if group not in override_keys]
-    overrides += [item for item in request.overrides if _key(item).split(".")[0] != "task"]
-    protocol = next((item.partition("=")[2] for item in overrides if _key(item) == "evaluation"), PRESET)
+    overrides += [item for item in request.overrides if key_of(item).split(".")[0] != "task"]
+    protocol = next((item.partition("=")[2] for item in overrides if key_of(item) == "evaluation"), PRESET)
     if protocol not in _GRADED_AS_TRAINING and not override_keys & {"verifier", "verifier.form"}:
         overrides.append("verifier.form=value")
     preset = compose_values(overrides)["evaluation"]["benchmarks"]
@@ -195,7 +196,3 @@ def _set_template(benchmarks: Mapping[str, dict[str, Any]], template: str | None
 
 def _has_template(benchmark: Mapping[str, Any]) -> bool:
     return benchmark.get("kind") != "arithmetic"  # its problems are token sequences of the testbed
-
-
-def _key(item: str) -> str:
-    return item.partition("=")[0].lstrip("+~")

@@ -20,7 +20,7 @@ from harness.configuration.error import ConfigError, require
 from harness.configuration.identity import arm_id, content_hash, difference, ids
 from harness.configuration.registry import nearest
 from harness.configuration.schema import RunConfig, dump, load_dataclass
-from harness.configuration.sections import base_policy_count, of_machine
+from harness.configuration.sections import base_policy_count, key_of, of_machine
 from harness.engagement.measure import Measure, measures
 from harness.experiment.declaration import Experiment, asked_metrics, refuse_seed, with_looks
 from harness.experiment.designs import lower_rungs, short_names
@@ -258,10 +258,10 @@ def declared_experiment(overrides: Sequence[str]) -> Experiment:
 
 def _refuse_margin_of_another_metric(experiment: Experiment, lines: Sequence[str]) -> None:
     """Raise `ConfigError` where `lines` choose another metric than the file's and leave the margin that the file has in its unit."""
-    keys = [item.lstrip("+~").partition("=")[0] for item in lines]
+    keys = [*map(key_of, lines)]
     if "experiment.metric" not in keys or "experiment.margin" in keys or not isinstance(experiment.margin, float):
         return
-    others = [item for item, key in zip(lines, keys, strict=True) if key != "experiment.metric"]
+    others = [item for item in lines if key_of(item) != "experiment.metric"]
     metric = compose_values(others)["experiment"].get("metric", Experiment.metric)
     if experiment.metrics not in (metric, [metric]):
         raise ConfigError(f"experiment.margin={experiment.margin:g} was declared for another metric; say it anew")

@@ -12,6 +12,7 @@ from typing import Any
 from harness.configuration.compose import compose_run
 from harness.configuration.error import MOST_SEED, ConfigError, require_range
 from harness.configuration.numbers import format_count
+from harness.configuration.sections import key_of
 from harness.experiment.designs import short_names
 from harness.experiment.plan import TUNE, FirstPart, Part, Plan, PlannedArm
 from harness.experiment.power import score
@@ -75,14 +76,10 @@ def check_tune(tune: Tune, plan: Plan) -> None:
     if plan.metrics[0] != plan.score:
         raise ConfigError(f"experiment.tune chooses by avg, not by {plan.metrics[0].name}: put avg first, or drop tune")
     for arm in plan.arms:
-        if key := next((key for key in tune.over if any(_key(item) == key for item in arm.overrides)), ""):
+        if key := next((key for key in tune.over if any(key_of(item) == key for item in arm.overrides)), ""):
             raise ConfigError(f"experiment.tune.over: arm {arm.name!r} sets {key} itself; leave it out of one")
         if not arm.config.evaluation.benchmarks:
             raise ConfigError(f"experiment.tune: arm {arm.name!r} evaluates no benchmark, so no score chooses")
-
-
-def _key(override: str) -> str:
-    return override.lstrip("+~").partition("=")[0]
 
 
 def tuned(

@@ -58,7 +58,7 @@ def test_a_difference_is_hardly_engaged_where_all_of_it_is_measured_and_under_th
 def test_what_no_run_says_is_left_out() -> None:
     nothing = engagement([CLIP, RATE], {"a": [steps(loss=[1.0])]})
     assert math.isnan(nothing.values[0])
-    assert (nothing.text(), nothing.hardly, nothing.known) == ("always", False, False)
+    assert (nothing.text(), nothing.hardly) == ("always", False)
     assert engagement([], {}).text() == ""
 
 
@@ -97,3 +97,25 @@ def test_the_main_table_has_the_column_beside_the_difference_in_every_form_and_t
     assert answer_of(results).lines[1].verdict == "not tested: 0.02 % of tokens"
     affected = [line.affected for line in answer_of(results).lines]
     assert affected == ["14 % of responses", "0.02 % of tokens, hardly engaged", ""]
+
+
+@pytest.mark.parametrize(("with_mask", "verdict"), [(0.0002, "not tested: 0.02 % of tokens"), (0.04, "not resolved")])
+def test_an_effect_of_a_factorial_is_not_tested_where_its_patch_hardly_acted_in_any_arm(tmp_path, with_mask, verdict):
+    """Clip and mask crossed: the clip released next to nothing alone; what it released with the mask decides."""
+    arms = {"base": [], "clip": [CLIP], "mask": [MASK], "mask+clip": [MASK, CLIP]}
+    design = {"design": "factorial", "patches": [[], ["clip"], ["mask"], ["mask", "clip"]], "margin": 3.0}
+    rungs = [(name, name, 0.5, 1.0) for name in arms]
+    store = build_store(tmp_path, rungs=rungs, problems=8, steps=4, evaluate=(0, 4), seeds=range(4), **design)
+    plan = store.plan("ladder")
+    for arm, measures in zip(plan["arms"], arms.values(), strict=True):
+        arm["engagement"] = [{**asdict(measure), "arm": arm["name"]} for measure in measures]
+        released = with_mask if "mask" in arm["name"] else 0.0001
+        for run_id in arm["runs"].values():
+            fields = {"clip_released_fraction": released, "masked_fraction": 0.14}
+            relogged(store.run(run_id), lambda _, fields=fields: fields)
+    store.write_plan("ladder", plan)
+    results = loaded(tmp_path)
+    lines = {line.name: line for line in answer_of(results).lines}
+    assert [lines[name].verdict for name in ("clip", "clip × mask", "mask")] == [verdict, verdict, "not resolved"]
+    assert lines["mask"].affected == "14 % of responses"
+    assert "14 % of responses" in [effect.engaged for effect in declared_effects(results)]
