@@ -26,6 +26,7 @@ from analysis.effects import declared_effects
 from analysis.figures.drawing import figure_style, legend_below, new_figure, save
 from analysis.frames import Frames, load_experiment
 from analysis.results import results_of
+from analysis.tables.table import number_text
 from harness.experiment.planning import make_plan
 from harness.statistics.intervals import Estimate, finding
 from harness.store import ResultStore
@@ -62,7 +63,10 @@ PUBLIC = {
     "data_softmax_advantage": ("dataflex_math", "softmax"),
 }
 _SCORES = {"remax_pass8": "Pass@8", "dataflex_math": "five benchmarks"}
-_MAIN = "main, Qwen2.5-7B-Instruct"  # of DataFlex-RL's groups
+_MAIN = (
+    "crossfamily, Qwen2.5-7B-base",
+    "main, Qwen2.5-7B-Instruct",
+)  # of DataFlex-RL's groups; the claims are of the base model
 _DIRECTIONS = {"equivalent": "the same", "not_lower": "no worse", "not_higher": "no better"}
 _ARROWS = {"higher": "→", "not_lower": "→|", "lower": "←", "not_higher": "|←", "equivalent": "="}
 _EFFECTS = [
@@ -187,12 +191,8 @@ def claims_text(effects: pd.DataFrame) -> str:
 def _cell(row: pd.Series) -> str:
     """A difference with its interval and its verdict."""
     digits, unit = (2 if row["unit"] == "nats" else 1), "" if row["unit"] == "points" else f" {row['unit']}"
-    numbers = (
-        f"{row['effect']:+.{digits}f} [{row['effect_low']:+.{digits}f}, {row['effect_high']:+.{digits}f}]".replace(
-            "-", "−"
-        )
-    )
-    return f"{numbers}{unit} {row['words'].replace('holds', '**holds**').replace('reversed', '**reversed**')}"
+    value, low, high = (number_text(row[name], digits, signed=True) for name in ("effect", "effect_low", "effect_high"))
+    return f"{value} [{low}, {high}]{unit} {row['words'].replace('holds', '**holds**').replace('reversed', '**reversed**')}"
 
 
 def _public(claim: str) -> str:
@@ -201,7 +201,7 @@ def _public(claim: str) -> str:
         return ""
     name, arm = PUBLIC[claim]
     judged = pd.read_csv(PUBLISHED / "public_tables" / name / f"{name}.csv")
-    judged = judged[(judged["arm"] == arm) & (judged["group"].eq(_MAIN) | (name != "dataflex_math"))]
+    judged = judged[(judged["arm"] == arm) & (judged["group"].isin(_MAIN) | (name != "dataflex_math"))]
     scale = 1 if judged["score"].max() > 1 else 100  # DataFlex-RL's table is in per cent
     said = []
     for _, row in judged.iterrows():
@@ -209,7 +209,7 @@ def _public(claim: str) -> str:
             _NAMES[key]: scale * row[name]
             for key, name in (("value", "delta"), ("low", "delta_low"), ("high", "delta_high"))
         }
-        group = row["group"].removeprefix("main, ")
+        group = row["group"].rpartition(", ")[2]
         said.append(f"{group} {_cell(pd.Series(shown | {'unit': 'points', 'words': row['delta_verdict']}))}")
     return f"{_SCORES[name]}: {'; '.join(said)} ([runs](../../results/published/public_tables/{name}))"
 
