@@ -166,7 +166,7 @@ def test_a_run_on_a_node_of_ray_that_dies_goes_on_on_another(tmp_path: Path) -> 
         node = cluster.add_node(num_cpus=1)  # one place: the run that trains is on this node
         cluster.wait_for_nodes()
         ray = ["hydra/launcher=ray", f"hydra.launcher.ray.init.address={cluster.address}"]
-        ray += ["+hydra.launcher.ray.init.object_store_memory=null"]  # docs/running.md says why
+        ray += ["+hydra.launcher.ray.init.object_store_memory=null"]  # docs/cluster.md says why
         few = ["--no-answer", "-m", "seed=0,1", *FEW_STEPS, "training.steps=100"]
         command = Command(tmp_path, *ray, *few)
         command.wait_for(lambda: bool(list(tmp_path.glob("runs/*/checkpoints/step-*/"))))
