@@ -39,7 +39,7 @@ from harness.store import ResultStore
 # By design: what a row is called, and the head of the column of their names.
 _ROW_NOUNS = {
     "cumulative": ("step", "added to the arm before"), "one_factor": ("change", "change to the base"),
-    "factorial": ("patch", "effect of"), "leave_one_out": ("arm", ""), "arms": ("arm", ""),
+    "factorial": ("effect", "effect of"), "leave_one_out": ("arm", ""), "arms": ("arm", ""),
 }  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def answer_of(results: Results, *, so_far: bool = False) -> Answer:
         no_correction = "intervals are not corrected for looking before the end, so verdicts may change."
         caveats = [f"{capital(results.experiment.provisional)}: {correction if plan.looks else no_correction}"]
     # Where nothing has finished the headline says so.
-    table_lines = lines if any(line.verdict != _WAITS for line in lines) else []
+    table_lines = lines if known_lines or (not plan.looks and any(line.verdict != _WAITS for line in lines)) else []
     small = [*_small_print(results, known_lines, named_rows), *curve_note]
     spent = spent_table(results) if table_lines and metric == plan.metrics[0] else None
     caveats = [*declared_notes(results.experiment), *caveats]
@@ -208,14 +208,19 @@ def _lines(results: Results) -> list[Line]:
     pairs = [pair for kind in (MAIN, INTERACTIONS) if (found := results.attributions.get(kind)) for pair in found.pairs]
     if pairs:
         return [Line(*pair, results.metric, results.experiment.engagement_of(pair[0])) for pair in pairs]
-    several = plan.design == "arms" and len(plan.references) > 1
+    several, looks = (
+        plan.design == "arms" and len(plan.references) > 1,
+        {one.arm.name: one.text for one in results.looks},
+    )
     lines = []
     for arm, reference in plan.comparisons:
         suffix = f" against {short_name(reference.label)}" if several else ""
         delta, pair = results.declared[arm.name], (arm, reference)
         if math.isnan(delta.value) and not delta.absent:
             lacks_value = results.metric != plan.score and all(results.scores(each, "avg") for each in pair)
-            delta = replace(delta, absent=f"a finished run has no {metric_name(results)}" if lacks_value else _WAITS)
+            reason = f"a finished run has no {metric_name(results)}" if lacks_value else _WAITS
+            reason = "no seed that both have" if all(map(results.values, pair)) else reason
+            delta = replace(delta, absent=looks.get(arm.name, reason))
         name = arm.plain_label + suffix
         lines.append(Line(name, delta, results.metric, engagements[arm.name], arm.name))
     return lines
@@ -227,7 +232,7 @@ def _explain_nothing(results: Results) -> str:
         if len(plan.arms) == 1:
             return "nothing is compared: there is one arm."
         return f"nothing is compared: the arms are listed, and design={plan.design} makes its own."
-    if not plan.about_score and any(results.scores(arm, "avg") for arm in plan.arms):
+    if not plan.about_score and not plan.looks and any(results.scores(arm, "avg") for arm in plan.arms):
         return "nothing to compare: no two arms have finished runs with a value."
     finished_count = len(results.experiment.finished_runs)
     return f"nothing to compare yet: {finished_count} of {len(runs)} runs {'has' if finished_count == 1 else 'have'} finished."
@@ -236,7 +241,8 @@ def _explain_nothing(results: Results) -> str:
 def _total(results: Results) -> Line | None:
     """All steps of a ladder together, as in the column of differences to the base; None where there is one step, or no such column."""
     plan = results.experiment.plan
-    if plan.design != "cumulative" or plan.declared_on or not results.to_base:
+    steps = all(arm.parent == before.name for before, arm in itertools.pairwise(plan.arms))
+    if plan.design != "cumulative" or plan.declared_on or not results.to_base or not steps:
         return None
     count = len(plan.arms) - 1
     name = "both together" if count == 2 else f"all {count_word(count)} together"
@@ -252,8 +258,9 @@ def _small_print(results: Results, lines: Sequence[Line], named_rows: Sequence[L
     intervals = [f"{row.name} {row.interval}" for row in named_rows if row.interval]
     parts = [f"95 % interval{'s' * (len(intervals) > 1)}: {', '.join(intervals)}"] if intervals else []
     sentences = [f"{'; '.join([*parts, seeds_text([line.estimate.seeds for line in lines])])}."]
-    families = sorted({line.estimate.family for line in lines})
-    if families[-1] > 1:
+    kinds = [results.attributions[kind].effects for kind in (MAIN, INTERACTIONS) if kind in results.attributions]
+    each = [effects[0].family for effects in kinds if effects] or {line.estimate.family for line in lines}
+    if families := sorted(count for count in each if count > 1):
         counts = " and those of the ".join(map(count_word, families))
         sentences.append(f"The intervals of the {counts} comparisons are simultaneous at 95 %.")
     if margin is not None and not any("the margin" in note for note in declared_notes(results.experiment)):

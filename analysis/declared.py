@@ -32,7 +32,8 @@ def attributions_of(results: Values) -> dict[str, Attribution]:
     scores = {frozenset(arm.patches): results.values(arm) for arm in plan.arms}
     judging, crossing = Judging(results.margin, results.columns, plan.replicates), plan.crossing
     patches = [level for levels in crossing.factors.values() for level in levels if level != NONE]
-    missing = "" if patches else f"its arms are listed, and design={plan.design} needs patches"
+    listed = "" if patches else f"its arms are listed, and design={plan.design} needs patches"
+    missing = listed or (results.guessed_reason(*plan.arms) if kinds_of(plan) else "")
     makers = {
         MAIN: lambda: attribution.main_effects(crossing, scores, judging),
         INTERACTIONS: lambda: attribution.interactions(crossing, scores, judging),

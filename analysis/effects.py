@@ -66,11 +66,12 @@ def effects_frame(effects: Iterable[Effect]) -> pd.DataFrame:
 
 def declared_effects(results: Results) -> list[Effect]:
     """The effects that the design declares in the metric of the results, on their benchmark."""
-    engagements, effects = results.experiment.engagements, list[Effect]()
+    engagements, effects, base = results.experiment.engagements, list[Effect](), results.experiment.plan.base
     for kind, estimates in ((REFERENCE, results.declared), (BASE, results.to_base)):
         for name, estimate in estimates.items():
             effect = _arm_effect(results, kind, name, estimate)
-            effects.append(replace(effect, engaged=engagements[name].text(estimate.resolved)))
+            own = kind == REFERENCE or results.experiment.plan.reference_of(results.experiment.plan.arm(name)) == base
+            effects.append(replace(effect, engaged=engagements[name].text(estimate.resolved) * own))
     benchmark = results.experiment.plan.benchmark
     for kind, attribution in results.attributions.items():
         for name, estimate in attribution.pairs:

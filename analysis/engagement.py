@@ -27,11 +27,6 @@ class Engagement:
     values: tuple[float, ...] = ()
 
     @property
-    def by_name(self) -> dict[str, float]:
-        """The values by the measures' names."""
-        return {measure.name: value for measure, value in zip(self.measures, self.values, strict=True)}
-
-    @property
     def hardly(self) -> bool:
         """Say if everything that differs is measured, known, and under its threshold."""
         return bool(self.measures) and all(map(Measure.hardly, self.measures, self.values))

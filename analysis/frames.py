@@ -124,21 +124,31 @@ class Frames:
     @cached_property
     def engagements(self) -> dict[str, Engagement]:
         """Each arm by name to what its difference to its reference affected: its measures' means over steps and seeds of finished runs."""
-        arms, steps = self.plan.arms, dict[str, list[pd.DataFrame]]()
-        keys = zip(self.finished_runs["run_id"], self.finished_runs["arm"], strict=True)
-        for key in keys if any(arm.engagement for arm in arms) else ():
+        arms, shown = self.plan.arms, self._training_of
+        values = {arm.name: tuple(one.value(shown.get(one.arm, ())) for one in arm.engagement) for arm in arms}
+        return {arm.name: Engagement(tuple(arm.engagement), values[arm.name]) for arm in arms}
+
+    @cached_property
+    def _training_of(self) -> dict[str, list[pd.DataFrame]]:
+        """Arm → the step metrics of each of its finished runs."""
+        steps: dict[str, list[pd.DataFrame]] = {}
+        for key in zip(self.finished_runs["run_id"], self.finished_runs["arm"], strict=True):
             if key in self.training:
                 steps.setdefault(key[1], []).append(self.training[key])
-        values = {arm.name: [measure.value(steps.get(measure.arm, ())) for measure in arm.engagement] for arm in arms}
-        return {arm.name: Engagement(tuple(arm.engagement), tuple(values[arm.name])) for arm in arms}
+        return steps
 
     def engagement_of(self, effect: str) -> Engagement:
-        """What an effect of a factorial affected: its level, the most in any arm with it; of an interaction the level that hardly acted."""
+        """What an effect of a factorial affected: its level, the most in any setting; of an interaction the level that hardly acted."""
         found = []
         for level in (name.partition(" against ")[0] for name in effect.split(" × ")):
-            arms = [self.engagements[arm.name] for arm in self.plan.arms if level in arm.patches]
-            largest = pd.DataFrame([each.by_name for each in arms]).max()
-            found.append(Engagement(alone := arms[0].measures, tuple(largest[measure.name] for measure in alone)))
+            others = next({*levels[1:]} for levels in self.plan.crossing.factors.values() if level in levels[1:])
+            having = [arm for arm in self.plan.arms if level in arm.patches]  # alone first
+            lacking = [arm for arm in self.plan.arms if not others & {*arm.patches}]
+            values = []
+            for measure in having[0].engagement:  # read off the side whose runs show it
+                side = having if measure.arm == having[0].name else lacking
+                values.append(np.fmax.reduce([measure.value(self._training_of.get(arm.name, ())) for arm in side]))
+            found.append(Engagement(having[0].engagement, tuple(map(float, values))))
         return found[0] if len(found) == 1 else next((one for one in found if one.hardly), Engagement())
 
     @property

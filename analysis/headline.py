@@ -98,7 +98,7 @@ def sentences(rows: Sequence[Line], wording: Wording) -> list[str]:
 
 
 def _sides(rows: Sequence[Line]) -> list[list[Line]]:
-    sides = ([row for row in rows if row.known and row.estimate.verdict in verdicts] for verdicts in (UP, DOWN))
+    sides = ([row for row in rows if row.estimate.verdict in verdicts] for verdicts in (UP, DOWN))
     return [sorted(side, key=lambda row: -abs(row.estimate.value)) for side in sides]
 
 
@@ -150,12 +150,8 @@ def _no_difference(rows: Sequence[Line], wording: Wording, either: str, tested: 
         ]
     nothing = f"no {noun} is shown to {either}"
     if not same:
-        none = (
-            "neither"
-            if count == 2 and not tested
-            else f"{'neither' if count == 2 else 'none'} of the {count_word(count)}{tested}"
-        )
-        return [nothing, f"{none} is resolved"]
+        none = "neither" if count == 2 else "none"
+        return [nothing, f"{none}{f' of the {count_word(count)}{tested}' * (count > 2 or bool(tested))} is resolved"]
     parts = [f"{count_word(number)} {'is' if number == 1 else 'are'}" for number in (same, count - same)]
     return [nothing, f"{parts[0]} equivalent {margin}, {parts[1]} not resolved"]
 

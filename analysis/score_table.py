@@ -281,7 +281,7 @@ def _chart_runs(frame: pd.DataFrame, where: dict[str, object], notes: list[str])
     columns = [name for name in frame.columns[1:] if not name.endswith(("__MIN", "__MAX"))]
     values = frame[columns].apply(_as_numbers)
     steps = _as_numbers(frame[step])
-    wanted = where.pop(step, None) or steps[values.notna().any(axis=1)].max()
+    wanted = where.pop(step, steps[values.notna().any(axis=1)].max())
     if where:
         raise TableError(f"of a chart where.{step}=NUMBER chooses rows; there is no {next(iter(where))!r}")
     place = steps == pd.to_numeric(str(wanted), errors="coerce")

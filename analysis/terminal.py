@@ -20,10 +20,11 @@ from analysis.headline import shorten
 from analysis.line import Line, axis_ticks, interval_limits
 from analysis.results import Results
 from analysis.tables.table import drawn_text, to_terminal
+from harness.configuration.numbers import format_count
 
 _WITH_INTERVAL, _WITH_AFFECTED = 76, 110  # columns of a terminal that have room for one more column
 _LEAST = 40
-_MISSING = 3  # runs that are named
+_MISSING = 3  # lines of what is missing
 _FOREST, _NAME, _ROWS = 56, 22, 30  # cells of its axis and of a name; rows beyond which it is the page's
 
 
@@ -34,7 +35,7 @@ def terminal_text(results: Results, *, so_far: bool = False, width: int | None =
     parts += [answer_text(answer, width) for answer in answers(results, so_far=so_far)]
     missing = [*results.experiment.notes, *results.notes]
     excess = len(missing) - _MISSING
-    more = [f"{excess} more {'run is' if excess == 1 else 'runs are'} missing"] * (excess > 0)
+    more = [f"{format_count(excess, 'more line')} of what is missing: see the page"] * (excess > 0)
     warnings = [*warnings_of(results), *(f"Missing: {line}" for line in missing[:_MISSING]), *more]
     parts += ["\n".join(_wrap(line, width, "! ") for line in warnings)] if warnings else []
     return "\n\n".join(part.rstrip() for part in parts) + "\n"

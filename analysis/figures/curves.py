@@ -93,11 +93,11 @@ def difference_curves_figure(results: Results) -> Figure | None:
     """
     experiment, margin = results.experiment, results.shown_margin or 0.0
     arms = [arm for arm, _ in experiment.plan.comparisons if is_evaluated(results.metric) and not results.attributions]
-    series = {arm.label: one for arm in arms if len(one := drawing.difference_series(results, arm, "step")) > 1}
+    series = [(arm.label, one) for arm in arms if len(one := drawing.difference_series(results, arm, "step")) > 1]
     if not series:
         return None
     figure, axes = drawing.new_panels(len(series), min(len(series), 3), 0.8, sharex=True, sharey=True)
-    for axes_, (label, one) in zip(axes.flat, series.items(), strict=False):
+    for axes_, (label, one) in zip(axes.flat, series, strict=False):
         axes_.axhspan(-margin, margin, color=VERDICTS["equivalent"].colour, alpha=0.12, linewidth=0)
         axes_.axhline(0.0, color="#000000", linewidth=0.7)
         drawing.draw_series(axes_, one, drawing.appearances([label])[label])

@@ -79,10 +79,7 @@ def draw_verdicts(axes: Any, estimates: Sequence[Estimate]) -> None:
 
 def design_figure(results: Results, kind: str) -> Figure | None:
     """Draw one row an effect of this kind (`analysis.declared.kinds_of`); None where its arms have not run."""
-    effects = [
-        Effect(kind, results.metric, estimate, name, comparison=name)
-        for name, estimate in results.attributions[kind].pairs
-    ]
+    effects = [replace(effect, comparison=effect.arm) for effect in declared_effects(results) if effect.kind == kind]
     label = f"{kind.replace('-', ' ')}: {metric_name(results)}, {results.metric.unit}"
     return forest_figure(effects, label, results.shown_margin, undeclared_text(results)) if effects else None
 

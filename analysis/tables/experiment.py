@@ -234,7 +234,7 @@ def effects_table(results: Results, kind: str) -> Table:
         levels_note = f"Each level against the first of its factor ({', '.join(factors)})."
         meanings = [meaning] * bool(meaning) + [levels_note] * (declared.SHAPLEY not in results.attributions)
         fewest = min((effect.seeds for effect in attribution.effects), default=0)
-        seeds = f"Per seed first, then Student's t over the seeds that all arms of an effect have, {fewest} of {len(plan.seeds)} or more."
+        seeds = f"Per seed first, then Student's t over the seeds that all arms of an effect have, at least {fewest} of {len(plan.seeds)}."
         intervals = words.interval_notes(results, [attribution.effects])
         notes = [seeds, *intervals, *words.word_notes(results, [attribution.effects]), *meanings]
         short = [*meanings, *intervals]

@@ -325,10 +325,11 @@ def collapse_warnings(results: Results) -> list[str]:
         if reference is None:
             continue
         full = results.declared[arm.name]
+        looked = plan.seeds[: full.seeds] if plan.looks else None
         # At the level of the answer's own interval, so that it is the seeds alone that change the word.
-        without = judge_one(rest.contrast(arm, reference), margin=results.margin, level=full.level)
+        without = judge_one(rest.contrast(arm, reference, looked), margin=results.margin, level=full.level)
         without = results.experiment.engagements[arm.name].judged(without)
-        if full.verdict != without.verdict and not math.isnan(without.value):
+        if full.verdict != without.verdict and not math.isnan(full.value + without.value):
             before, after = (delta.words(metric.scale, metric.unit) for delta in (full, without))
             value = f"{number_text(metric.scale * without.value, metric.digits, signed=True)} {metric.unit}"
             warnings.append(

@@ -20,14 +20,12 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 
-def mean_interval(
-    scores_S: ArrayLike, level: float = 0.95, within: tuple[float, float] = (-math.inf, math.inf)
-) -> Estimate:
+def mean_interval(scores_S: ArrayLike, within: tuple[float, float] = (-math.inf, math.inf)) -> Estimate:
     """Mean over seeds with Student's t interval. One seed, or seeds that are all equal: the value alone.
 
     ``within``: the least and the most that a score can be; near them Student's t says more, which is cut here and nowhere else.
     """
-    estimate = _difference([scores_S], level, "t over seeds")
+    estimate = _difference([scores_S], 0.95, "t over seeds")
     low, high = (float(np.clip(end, *within)) for end in (estimate.low, estimate.high))
     return replace(estimate, low=low, high=high, p_value=math.nan)
 

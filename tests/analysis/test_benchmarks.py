@@ -10,10 +10,11 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
-from synthetic_store import RUNGS, build_store, make_samples
+from synthetic_store import RUNGS, build_store, make_samples, replanned
 
 from analysis import difference, on_benchmark, seed_frame
 from analysis.answer import answer_sentences
+from analysis.effects import benchmark_differences
 from analysis.frames import load_experiment
 from analysis.report import write_tables
 from analysis.results import results_of
@@ -89,6 +90,12 @@ def test_scores_are_those_of_each_benchmark_and_their_mean(store, results):
     assert before[on(MEAN)] == pytest.approx((before[on(OWN)] + before[on(OTHER)]) / 2)
     assert any("Samples a problem: arithmetic_heldout 8, aime25 4." in note for note in table.notes)
     assert any("dynamic sampling_& refill 3 of 4 on aime25" in note for note in table.notes)
+
+
+def test_guessing_on_the_declared_benchmark_says_nothing_of_the_mean(results):
+    guessed = replanned(results, chance=0.99)
+    assert all("not informative" in one.absent for one in guessed.declared.values())
+    assert [one.absent for one in benchmark_differences(guessed)[MEAN].values()] == [""] * len(guessed.declared)
 
 
 def test_differences_on_the_others_hold_together_over_the_whole_table(store, results):

@@ -99,16 +99,17 @@ def test_the_main_table_has_the_column_beside_the_difference_in_every_form_and_t
     assert affected == ["14 % of responses", "0.02 % of tokens, hardly engaged", ""]
 
 
+@pytest.mark.parametrize("shown_by", ["clip", "base"])
 @pytest.mark.parametrize(("with_mask", "verdict"), [(0.0002, "not tested: 0.02 % of tokens"), (0.04, "not resolved")])
-def test_an_effect_of_a_factorial_is_not_tested_where_its_patch_hardly_acted_in_any_arm(tmp_path, with_mask, verdict):
-    """Clip and mask crossed: the clip released next to nothing alone; what it released with the mask decides."""
+def test_an_effect_whose_patch_hardly_acted_in_any_setting_is_not_tested(tmp_path, with_mask, verdict, shown_by):
+    """Clip and mask crossed: the clip released next to nothing alone; what the runs with or without it show with the mask decides."""
     arms = {"base": [], "clip": [CLIP], "mask": [MASK], "mask+clip": [MASK, CLIP]}
     design = {"design": "factorial", "patches": [[], ["clip"], ["mask"], ["mask", "clip"]], "margin": 3.0}
     rungs = [(name, name, 0.5, 1.0) for name in arms]
     store = build_store(tmp_path, rungs=rungs, problems=8, steps=4, evaluate=(0, 4), seeds=range(4), **design)
     plan = store.plan("ladder")
     for arm, measures in zip(plan["arms"], arms.values(), strict=True):
-        arm["engagement"] = [{**asdict(measure), "arm": arm["name"]} for measure in measures]
+        arm["engagement"] = [{**asdict(measure), "arm": shown_by} for measure in measures]
         released = with_mask if "mask" in arm["name"] else 0.0001
         for run_id in arm["runs"].values():
             fields = {"clip_released_fraction": released, "masked_fraction": 0.14}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from synthetic_store import SHORT, build_store, declared, loaded
+from synthetic_store import SHORT, build_store, declared, loaded, replanned
 
 from analysis.answer import answer_of, answer_sentences
 from analysis.figures.drawing import figure_style
@@ -51,6 +51,11 @@ def test_a_figure_has_a_row_an_effect(crossed):
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["g8 × bonus", "g16 × bonus"]
     values = [container.lines[0].get_xdata()[0] for container in axes.containers]
     assert values == pytest.approx([100 * effect.value for effect in results.attributions["interactions"].effects])
+
+
+def test_effects_in_what_a_guess_earns_are_none(crossed):
+    guessed = replanned(loaded(crossed), chance=0.99)
+    assert "not informative" in guessed.attributions["main-effects"].missing
 
 
 def test_an_empty_cell_leaves_no_effect(crossed):

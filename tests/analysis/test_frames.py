@@ -45,17 +45,6 @@ def test_frames_of_a_store(ladder_root):
     pd.testing.assert_series_equal(scores[by_hand.index], by_hand, check_names=False)
 
 
-def test_cells_are_the_scores_with_a_column_a_metric(ladder_root):
-    experiment = loaded(ladder_root).experiment
-    again = frames.long(experiment.cells)
-    keys = list(frames.SCORES[:-1])
-    pd.testing.assert_frame_equal(
-        again.sort_values(keys, ignore_index=True),
-        experiment.scores.sort_values(keys, ignore_index=True),
-        check_dtype=False,
-    )
-
-
 def test_effects_have_the_numbers_of_the_tables(ladder_root):
     results = loaded(ladder_root)
     effects = effects_frame(all_effects(results)).query("kind == 'reference'").set_index("arm")

@@ -105,12 +105,6 @@ def test_majority_of_many_samples_equals_exact_rationals(own, others, n):
             assert majority_of(classes, {0}, k) == pytest.approx(exact_majority(own, others, n, k), abs=1e-12)
 
 
-def test_abstentions_take_a_place_but_never_win():
-    assert majority_of([0, -1, -1], {0}, 3) == 1.0
-    assert majority_of([0, -1, -1], {0}, 1) == pytest.approx(1 / 3)
-    assert majority_of([-1, -1], {0}, 2) == 0.0
-
-
 def test_votes_are_counted_over_many_problems_and_one_right_verdict_makes_a_class_right():
     problem = np.array([0, 0, 0, 2, 2, 2])
     classes = np.array([5, 5, 7, 7, 7, -1])

@@ -49,9 +49,3 @@ def test_a_rung_is_compared_with_the_rung_below_it(order: int) -> None:
         "dapo_1_overlong_filtering": "dapo_0_naive_grpo",
         "dapo_3_soft_overlong": "dapo_1_overlong_filtering",
     }
-
-
-def test_names_enter_no_id() -> None:
-    alone = plan_multirun(["algorithm=dapo", "seed=1"])
-    (beside,) = (p for p in plan_multirun(["algorithm=grpo,dapo", "seed=1"]).arms if p.name == "dapo")
-    assert beside.runs[1] == alone.arms[0].runs[1]
