@@ -178,7 +178,9 @@ class Application:
     def value_of(self, run_id: str) -> float | list[float]:
         """What a run answers, for sweepers and callbacks: a number, or a list of several metrics; NaN where it is not finished."""
         assert self.run is not None
-        return run_value(self.run.store, self.run.plan, run_id)
+        return run_value(
+            self.run.store, getattr(self.run, "part", self.run.plan), run_id
+        )  # trials are of the first part
 
     @property
     def _experiment_run(self) -> ExperimentRun:
@@ -222,7 +224,11 @@ def _every_claim(rest: Sequence[str]) -> int:
     names, first_code = options("claim"), int(Exit.DONE)
     for number, name in enumerate(names, 1):
         print(f"[{number}/{len(names)}] claim {name}", flush=True)
-        code = main([f"claim={name}", *rest])
+        try:
+            code = main([f"claim={name}", *rest])
+        except ConfigError as error:  # of this claim alone
+            print(f"harness run: {error}", file=sys.stderr)
+            code = Exit.REFUSED
         if code == Exit.AGAIN:
             return code
         first_code = first_code or code
@@ -279,7 +285,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
                 f"{item}: every run is composed from config.yaml; put what differs into a preset or an experiment of --config-dir FOLDER"
             )
         if item.startswith("-"):
-            flags += [item, next(items, "")] if item in _WITH_VALUE else [item]
+            flags += [item, next(items, "all" if item in ("-i", "--info") else "")] if item in _WITH_VALUE else [item]
         else:
             overrides += replace_whole(spell_out(item))
     for item in overrides:

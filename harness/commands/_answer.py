@@ -90,8 +90,9 @@ def report_of(
     from analysis.terminal import terminal_text
 
     key = answer_key(store, experiment)  # a run that ends from here on may be missing
-    is_stored_answer = only == "all" and out is None
-    replace = is_stored_answer and not answer_stands(store, experiment)
+    stood = only in ("all", "page") and answer_stands(store, experiment)  # a new page is signed where the old one was
+    is_stored_answer = not out and (only == "all" or (only == "page" and stood))
+    replace = is_stored_answer and not stood
     results = _results(store, experiment, curves=only != "table")
     metrics, sentences = list(map(_metric_record, results.each_metric)), answer_sentences(results)
     if only == "table":

@@ -54,10 +54,8 @@ class ExperimentRun:
         report([item for item in objections if str(item) not in self._said], runtime.checks)
         self.checks = [str(item) for item in objections]
         self._said |= dict.fromkeys(self.checks)
-        for line in [
-            *data_faults(plan),
-            mixed_devices_note(self.store, [spec.run_id for spec in plan.specs], runtime),
-        ]:
+        run_ids = [spec.run_id for spec in plan.specs]
+        for line in [*data_faults(plan), mixed_devices_note(self.store, run_ids, runtime)]:
             self._say(line)
         if not runtime.elsewhere:
             self.launch.content = content_hashes([arm.config for arm in plan.arms])

@@ -88,9 +88,10 @@ class Launch:
         raise ConfigError(f"hydra/launcher={self.name} began no run: {reason}") from error
 
     def train_here(self, specs: Sequence[RunSpec], store: ResultStore, progress: Progress) -> dict[str, str]:
-        """Bring runs to their end in processes of this machine; no job has an error of its own."""
-        self.stopped_by = dispatch(specs, store, progress, self.command, self.content).stopped_by
-        return {}
+        """Bring runs to their end in processes of this machine. Run id → why it failed, or could not begin."""
+        summary = dispatch(specs, store, progress, self.command, self.content)
+        self.stopped_by = summary.stopped_by
+        return summary.errors
 
 
 def job_of(plan: Plan, spec: RunSpec) -> list[str]:

@@ -26,7 +26,7 @@ def draw_logs(items: Sequence[str]) -> Report:
                 raise ConfigError(f"two logs are called {label}; rename a file")
             runs[label] = curves
     with figure_style("paper"):
-        formats = formats_of(values["formats"]) if "formats" in values else FORMATS
+        formats = formats_of(values["formats"]) if values.get("formats") else FORMATS
         paths = save(logs_figure(runs), Path(values["out"]), "logs", formats)
     lines = [
         f"{run}: {', '.join(f'{name} of {len(points)} steps' for name, points in c.items())}" for run, c in runs.items()

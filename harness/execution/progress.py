@@ -105,8 +105,7 @@ class PlainProgress(Progress):
         self._last = time.monotonic()
 
     def begin(self, total: int, finished: int) -> None:
-        if total:  # a search begins without
-            self._line(f"{format_count(total)}, {finished} finished already")
+        self._line(f"{format_count(total)}, {finished} finished already")
 
     def start_run(self, name: str, run_id: str, attempt: int) -> None:
         suffix = f", attempt {attempt + 1}" if attempt else ""

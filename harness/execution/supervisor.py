@@ -60,7 +60,8 @@ class Summary:
     def then(self, later: Summary) -> Summary:
         """The summary of two dispatches. A run of both is listed as the later one left it, but what the earlier finished stays so."""
         later_ids = {run_id for each in (later.skipped, later.finished, later.failed) for run_id in each}
-        summary = Summary(errors={**self.errors, **later.errors}, stopped_by=later.stopped_by)
+        errors = {run_id: error for run_id, error in self.errors.items() if run_id not in later_ids}
+        summary = Summary(errors=errors | later.errors, stopped_by=later.stopped_by)
         for name in (item.name for item in fields(Summary) if item.default_factory is list):
             run_ids = getattr(self, name)
             remaining_ids = run_ids if name == "finished" else [run_id for run_id in run_ids if run_id not in later_ids]

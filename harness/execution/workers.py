@@ -124,8 +124,6 @@ class Workers:
         if not self._processes and self._warm_up is not None and self._warm_up.is_alive():
             self._warm_up.join(seconds)
             return []
-        if not self._processes:
-            time.sleep(seconds)
         run_ids = {process.sentinel: run_id for run_id, process in self._processes.items()}
         return [self._end(run_ids[sentinel]) for sentinel in wait(list(run_ids), seconds) if isinstance(sentinel, int)]
 
@@ -203,9 +201,8 @@ def _die_with_supervisor() -> None:
 
 def _exit_code(error: Exception) -> int:
     """Write the error to the worker's log, in a line where it names its cause and fix, and return the code that it ends with."""
-    if (
-        isinstance(error, OSError) and error.errno in FULL
-    ):  # of what the store does not write: a record, a data set's cache
+    # Of what the store does not write: a record, a data set's cache.
+    if isinstance(error, OSError) and error.errno in FULL:
         sys.stderr.write(f"no space left ({error}); free space, then run the same command again\n")
         return EXIT_STORE
     if isinstance(error, StoreError | ConfigError):

@@ -552,13 +552,7 @@ def one_rate_note(plan: Plan) -> list[str]:
     ]
 
 
-_OF_THE_LOSS = (
-    "algorithm.surrogate",
-    "algorithm.advantage",
-    "algorithm.aggregation",
-    "algorithm.weighting",
-    "algorithm.kl",
-)
+_OF_THE_LOSS = tuple(f"algorithm.{name}" for name in ("surrogate", "advantage", "aggregation", "weighting", "kl"))
 
 
 def refuse(plan: Plan) -> Plan:
@@ -578,7 +572,10 @@ def refuse(plan: Plan) -> Plan:
     notes = tuple(dict.fromkeys([*plan.notes, *differences(plan)]))
     plan = dataclasses.replace(plan, arms=tuple(arms), notes=notes)
     if plan.first is not None:
-        return dataclasses.replace(plan, first=dataclasses.replace(plan.first, plan=refuse(plan.first.plan)))
+        part = refuse(plan.first.plan)
+        if lost := next((arm for arm in part.arms if arm.refused), None):
+            raise ConfigError(f"{part.name} cannot end: {lost.name} cannot be run: {'; '.join(lost.refused)}")
+        return dataclasses.replace(plan, first=dataclasses.replace(plan.first, plan=part))
     if empty_cell := next((arm for arm in arms if plan.factors and not arm.runs), None):
         why = "; ".join(empty_cell.refused)
         raise ConfigError(f"the cell {empty_cell.name} cannot be run, so mend it or take its level out: {why}")

@@ -105,11 +105,7 @@ class Experiment:
             layout.safe_name(self.name, "experiment.name")
         except ValueError as error:
             raise ConfigError(f"{error}: it names a folder") from error
-        for name in ("match_budget", "match_reference"):
-            if self.match == "steps" and getattr(self, name) is not None:
-                raise ConfigError(f"experiment.{name}={getattr(self, name)} needs match=tokens")
-        if self.match_budget is not None and not 0 < self.match_budget < math.inf:
-            raise ConfigError(f"experiment.match_budget={self.match_budget} must be a finite number above 0")
+        self._check_budget()
         if not self.seeds:
             raise ConfigError("experiment.seeds=[] must name at least one seed")
         _check_seeds("experiment.seeds", self.seeds)
@@ -118,10 +114,21 @@ class Experiment:
         if self.looks:
             self._check_looks()
 
+    def _check_budget(self) -> None:
+        for name in ("match_budget", "match_reference"):
+            if self.match == "steps" and getattr(self, name) is not None:
+                raise ConfigError(f"experiment.{name}={getattr(self, name)} needs match=tokens")
+        if self.match_budget is not None and self.match_reference is not None:
+            raise ConfigError("experiment.match_reference has no effect beside match_budget; leave one of them out")
+        if self.match_budget is not None and not 0 < self.match_budget < math.inf:
+            raise ConfigError(f"experiment.match_budget={self.match_budget} must be a finite number above 0")
+
     def _check_crossing(self) -> None:
         """Raise `ConfigError` for keys that would be ignored, since arms are made in one way."""
         if self.factors and self.patches:
             raise ConfigError("experiment.factors stands instead of experiment.patches; leave out the one or the other")
+        if self.design == "factorial" and not self.paired:
+            raise ConfigError("experiment.paired=false: a factorial's effects are taken seed by seed; leave it out")
         way = next((name for name in ("arms", "grid", "search") if getattr(self, name)), None)
         if way is None:
             if self.factors and self.design != "factorial":

@@ -199,7 +199,7 @@ def lower_rungs(overrides: Sequence[str]) -> dict[tuple[str, ...], str]:
     rung = None if index is None else overrides[index].removeprefix("rung=")
     while rung in (rungs := options("rung")):
         text = file_of("rung", rung).read_text(encoding="utf-8")
-        entries = [item for item in yaml.safe_load(text)["defaults"] if isinstance(item, str)]
+        entries = [item for item in (yaml.safe_load(text) or {}).get("defaults", []) if isinstance(item, str)]
         rung = next((item for item in entries if item in rungs), None)
         patch = next((item.removeprefix("/patch/") for item in entries if item.startswith("/patch/")), "")
         if rung is not None and index is not None:

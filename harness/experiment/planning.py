@@ -280,7 +280,7 @@ def _command(overrides: Sequence[str], *flags: str) -> str:
 
 def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
     """Raises `ConfigError` for names of arms that do not fit together, and for what the arms' evaluations do not serve."""
-    names = [arm.name for arm in arms]
+    names, parents = [arm.name for arm in arms], {arm.name: arm.parent for arm in arms}
     for arm in arms:
         config = arm.config
         if names.count(arm.name) > 1:
@@ -289,11 +289,21 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
             hint = nearest(arm.parent, names)
             raise ConfigError(f"experiment.arms: {arm.name!r} has the unknown parent {arm.parent!r}{hint}")
         refuse_benchmark(experiment.benchmark, config, f"arm {arm.name!r}")
-        refuse_too_few(experiment.metrics, arm.name, config)
+        samples = config.evaluation.samples_per_problem
+        for metric in asked_metrics(experiment.metrics):
+            if isinstance(metric.parameter, int) and metric.parameter > samples:
+                key = f"evaluation.samples_per_problem={metric.parameter}"
+                raise ConfigError(
+                    f"experiment.metric={metric.name}: arm {arm.name!r} takes {samples} samples; set {key}"
+                )
         if experiment.match != "steps" and config.optimizer.decay != "none":
             rates = f"optimizer.decay={config.optimizer.decay} of arm {arm.name!r}: budgets would give arms other rates"
             raise ConfigError(f"experiment.match={experiment.match} with {rates}; set optimizer.decay=none")
-        _refuse_circle(arm.name, {arm.name: arm.parent for arm in arms})
+        chain = [arm.name]
+        while (parent := parents.get(chain[-1])) is not None:
+            chain.append(parent)
+            if parent in chain[:-1]:
+                raise ConfigError(f"experiment.arms: parents in a circle, {' → '.join(chain)}; leave one of them out")
 
 
 def refuse_benchmark(name: str, config: RunConfig, subject: str) -> None:
@@ -301,15 +311,6 @@ def refuse_benchmark(name: str, config: RunConfig, subject: str) -> None:
     benchmarks = sorted(config.evaluation.benchmarks)
     if benchmarks and name not in benchmarks:
         raise ConfigError(f"experiment.benchmark={name!r} is not evaluated by {subject}{nearest(name, benchmarks)}")
-
-
-def _refuse_circle(name: str, parents: Mapping[str, str | None]) -> None:
-    """Raise `ConfigError` where following the parents of an arm comes to an arm twice."""
-    chain = [name]
-    while (parent := parents.get(chain[-1])) is not None:
-        chain.append(parent)
-        if parent in chain[:-1]:
-            raise ConfigError(f"experiment.arms: parents in a circle, {' → '.join(chain)}; leave one of them out")
 
 
 def plan_multirun(overrides: Sequence[str]) -> Plan:
@@ -420,15 +421,6 @@ def replace_whole(override: str) -> list[str]:
     if key.lstrip("+") in REPLACED and value.lstrip().startswith(("{", "[")):
         return [f"++{key.lstrip('+')}=null", override]
     return [override]
-
-
-def refuse_too_few(names: Sequence[str], arm: str, config: RunConfig) -> None:
-    """Raises `ConfigError` for a k above the samples that an arm takes of a problem."""
-    samples = config.evaluation.samples_per_problem
-    for metric in asked_metrics(names):
-        if isinstance(metric.parameter, int) and metric.parameter > samples:
-            key = f"evaluation.samples_per_problem={metric.parameter}"
-            raise ConfigError(f"experiment.metric={metric.name}: arm {arm!r} takes {samples} samples; set {key}")
 
 
 _MULTIRUN_KEYS = {"name", "title", "question", "metric", "margin", "benchmark", "paired"}

@@ -65,7 +65,9 @@ class Tune:
 
 
 def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"
+    return "null" if value is None else str(value)
 
 
 def check_tune(tune: Tune, plan: Plan) -> None:
@@ -76,7 +78,9 @@ def check_tune(tune: Tune, plan: Plan) -> None:
     if plan.metrics[0] != plan.score:
         raise ConfigError(f"experiment.tune chooses by avg, not by {plan.metrics[0].name}: put avg first, or drop tune")
     for arm in plan.arms:
-        if key := next((key for key in tune.over if any(key_of(item) == key for item in arm.overrides)), ""):
+        if key := next(
+            (key for key in tune.over if any(key_of(item) == key for item in (*arm.overrides, *arm.more))), ""
+        ):
             raise ConfigError(f"experiment.tune.over: arm {arm.name!r} sets {key} itself; leave it out of one")
         if not arm.config.evaluation.benchmarks:
             raise ConfigError(f"experiment.tune: arm {arm.name!r} evaluates no benchmark, so no score chooses")

@@ -95,8 +95,11 @@ class Search:
             self._adopt()  # what another process did since this search was opened
             while self.summary.stopped_by is None and (specs := self.ask(places)):
                 self.record()
-                self.summary = self.summary.then(dispatch(specs))
+                latest = dispatch(specs)
+                self.summary = self.summary.then(latest)
                 self.tell(self.summary)
+                if not (latest.finished or latest.skipped or latest.failed):
+                    break  # others have what is open
             self.record()
         return self.summary
 

@@ -88,6 +88,10 @@ def _merge_root(store: ResultStore, other: ResultStore) -> tuple[int, list[str]]
         except (StoreError, OSError) as error:  # OSError: a folder where a file is, a disk that does not read
             left.append(f"run {run_id} stays there: {error}")
     for name in other.plans():
+        try:
+            other.plan(name)
+        except StoreError:  # `problems` names it
+            continue
         for file, path in layout.files_to_move(other.root, layout.experiment_dir(other.root, name)).items():
             here, content = store.root / file, path.read_bytes()
             if path.name == layout.DECLARED and here.exists():  # lines begin with their times

@@ -82,14 +82,20 @@ class ResultStore:
             atomic.write_file(path, text)
 
     def plan(self, name: str) -> dict[str, Any]:
-        """Read the plan of an experiment. Raises `StoreError` naming the file, and the plans there are."""
+        """Read the plan of an experiment. Raises `StoreError` naming the file (torn, of another version), or the plans there are."""
         if not layout.is_safe(name):
             raise StoreError(f"no experiment can be called {name!r} (plans here: {', '.join(self.plans()) or 'none'})")
         path = layout.plan_file(self.root, name)
-        plan = read_plan(path)
+        plan = read_object(path, "delete it, then run the experiment again")
         if plan is None:
             names = ", ".join(self.plans()) or "none"
             raise StoreError(f"{path} does not exist (plans here: {names}); `harness run` writes it")
+        check_version(plan.get("schema_version"), PLAN_VERSION, path)
+        digest = _checksum(plan)
+        if plan.pop(CHECKSUM, digest) != digest:
+            raise TornFile(f"{path} is not what was written; put it back, or delete it and run the experiment again")
+        if not _has_arms(plan):
+            raise TornFile(f"{path} names no arms with run ids by seed; delete it, then run the experiment again")
         return {**plan, "name": name}  # its folder may have been renamed or copied
 
     def plans(self) -> list[str]:
@@ -131,20 +137,6 @@ class ResultStore:
 
 
 CHECKSUM = "sha256"  # of a plan, over all its other fields
-
-
-def read_plan(path: Path) -> dict[str, Any] | None:
-    """Read a plan's file, None where there is none. Raises `TornFile` or `SchemaMismatch` for what is no plan, or not what was written."""
-    plan = read_object(path, "delete it, then run the experiment again")
-    if plan is None:
-        return None
-    check_version(plan.get("schema_version"), PLAN_VERSION, path)
-    digest = _checksum(plan)
-    if plan.pop(CHECKSUM, digest) != digest:
-        raise TornFile(f"{path} is not what was written; put it back, or delete it and run the experiment again")
-    if not _has_arms(plan):
-        raise TornFile(f"{path} names no arms with run ids by seed; delete it, then run the experiment again")
-    return plan
 
 
 def _checksum(plan: Mapping[str, Any]) -> str:
@@ -231,7 +223,8 @@ def read_state(run: RunDir, manifest: Mapping[str, Any]) -> RunState:
     status, step, attempts = str(manifest["status"]), row.get("step", 0), manifest["attempts"]
     phase = ""
     if status == "running":
-        phase = run.phase(len(attempts) - 1) or ("" if step else STARTING)
+        number = attempts[-1].get("index", len(attempts) - 1) if attempts else 0
+        phase = run.phase(number) or ("" if step else STARTING)
     return RunState(
         run.run_id,
         status,

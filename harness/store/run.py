@@ -290,7 +290,8 @@ class RunDir:
 
     def remove_leftovers(self) -> None:
         """Delete half-written files of dead writers. Only the worker, under its lock, may call this."""
-        for directory in (self.path / "checkpoints", *(self.path / "samples").glob("*/*")):
+        samples = self.path / "samples"
+        for directory in (self.path / "checkpoints", *samples.glob("*"), *samples.glob("*/*")):
             atomic.remove_leftovers(directory)
 
 

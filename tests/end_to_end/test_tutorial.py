@@ -104,7 +104,7 @@ def test_the_python_of_the_page_and_the_example_run(folder):
     assert (path / "figures" / "lengths-lengths.png").exists()
 
 
-def test_the_lines_that_tune_make_a_plan_of_both_parts(folder):
+def test_the_lines_that_tune_make_a_plan_of_both_parts_and_a_comparison(folder):
     path, _ = folder
     text = (path / "questions" / "experiment" / "lengths.yaml").read_text().replace("name: lengths", "name: tuned")
     text = text.replace("[length_wrong, avg]", "[avg, length_wrong]")
@@ -113,3 +113,11 @@ def test_the_lines_that_tune_make_a_plan_of_both_parts(folder):
     plan = json.loads(harness_here(path, "plan", "--config-dir", "questions", "experiment=tuned", "--json"))
     assert plan["totals"]["runs"] == 2 * 4 * 8
     assert any("10 runs follow" in note for note in plan["notes"])
+    few = [
+        "experiment.seeds=[0]",
+        "experiment.tune.seeds=[904]",
+        "experiment.tune.over={optimizer.learning_rate: [1e-4, 2e-4]}",
+    ]
+    harness_here(path, "run", "--config-dir", "questions", "experiment=tuned", *SMALL, *few)
+    methods = (path / "results" / "experiments" / "tuned" / "methods" / "methods.md").read_text()
+    assert "Each arm is at its best of 2 values of learning_rate, chosen on 1 other seed." in methods

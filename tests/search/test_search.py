@@ -104,6 +104,11 @@ def test_a_stopped_search_asks_for_no_more_and_goes_on_later(store):
     assert again.is_complete
 
 
+def test_a_search_waits_for_no_run_of_another_process(store):
+    searching = sweep(store, trials=2)
+    assert len(searching.run(lambda specs: Summary(elsewhere=[spec.run_id for spec in specs]), 2).elsewhere) == 2
+
+
 def test_a_search_that_was_opened_before_another_ended_keeps_its_trials(store):
     late = sweep(store, trials=2)
     go(sweep(store, trials=4))

@@ -178,7 +178,13 @@ def test_a_run_that_cannot_be_read_stays_apart_and_what_a_killed_merge_was_copyi
     (other.run("a" * 16).path / "metrics.jsonl").mkdir()
     copying = store.root / "runs" / ".00000000000000aa.0123456789ab.tmp"
     copying.mkdir(parents=True)
-    assert merge(store, other.root)[0] == 2
+    plan = other.root / "experiments" / "torn" / "plan.json"
+    plan.parent.mkdir(parents=True)
+    plan.write_text("{")
+    new, left = merge(store, other.root)
+    assert new == 2
+    assert any("torn" in line for line in left)
+    assert store.plans() == []
     assert not copying.exists()
 
 
