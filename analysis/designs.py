@@ -73,11 +73,12 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
 
     Which arm is best is an outcome, so every pair of arms counts in the family: whichever turns out best, its comparisons hold together.
     A pair that the experiment declared has its answer there, so that one report never has two.
-    None without scores, and in a metric that has no better direction. With one seed nothing is resolved, so every arm is near the best.
+    None without scores, in a metric that has no better direction, and where results stop the seeds.
+    With one seed nothing is resolved, so every arm is near the best.
     """
     plan = results.experiment.plan
     means = {arm.name: mean.value for arm in plan.arms if not math.isnan((mean := results.mean(arm)).value)}
-    if not means or not results.metric.better:
+    if not means or not results.metric.better or plan.stopped_by_results:
         return None
     best = (max if results.metric.better == HIGHER else min)(means, key=means.__getitem__)
     pairs = {frozenset((a.name, b.name)): (a, b) for a, b in itertools.combinations(plan.arms, 2)}

@@ -54,7 +54,7 @@ _GRADED = {
 _CITED = re.compile(r"^((?:[\w.]+: \S*\n)+)(@\w+\{(\w+),.*?\n\}\n)", flags=re.MULTILINE | re.DOTALL)
 _LISTED = 12  # arms
 _EXAMPLE_LETTERS = 200
-_PACKAGES = ("torch", "transformers", "vllm", "verl", "math-verify")
+_PACKAGES = ("torch", "transformers", "vllm", "trl", "peft", "math-verify")
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Methods:
             run = self.store.run(next(iter(self.finished_runs["run_id"])))
             problem = next(iter(problem_texts(run, self.results.experiment.plan.benchmark).values()))
             prompt = shorten(" ".join(problem.prompt.split()), _EXAMPLE_LETTERS)
-            names = ("task.name", "task.path", "task.dataset", "task.kind")
+            names = ("task.name", "task.path", "task.source", "task.kind")
             name = next(filter(lambda text: text not in ("", "None"), map(self.shared_value, names)), "its task")
             if name == "arithmetic":
                 name = (
@@ -159,6 +159,7 @@ class Methods:
         yield f"Every arm is trained with {seeds_text(plan.seed_counts)} ({named}); {finished}.{bases}"
         yield from self._training()
         refilled = [one for one in self.configurations.values() if one.get("algorithm.dead_groups.policy") == "refill"]
+        refilled = [one for one in refilled if "unbounded_refill" not in (one.get("backend.accept") or ())]
         rounds = _join((n for one in refilled if (n := one.get("algorithm.dead_groups.max_rounds"))), " or ")
         yield f"Dynamic sampling takes at most {rounds} rounds of prompts a step." * bool(rounds)
         if tokens.notna().any():
@@ -178,11 +179,14 @@ class Methods:
         steps = {arm: settings.get("training.steps") for arm, settings in self.configurations.items()}
         tokens = {arm: settings.get("training.generated_tokens") for arm, settings in self.configurations.items()}
         budgets = {arm: f"{count:,.0f} generated tokens" for arm, count in tokens.items() if count}
+        several = self.shared_value("algorithm.epochs_per_step") not in ("", "1")
+        passes = "updates in each of {algorithm.epochs_per_step} passes over a step" if several else "updates a step"
+        text = _TRAINING.replace("updates a step", passes)
         if not budgets:
-            yield self.fill(_TRAINING)
+            yield self.fill(text)
             return
         most_steps = _join((steps[arm] for arm in budgets), " or ")
-        yield self.fill(_TRAINING.replace("{training.steps}", f"at most {most_steps}"))
+        yield self.fill(text.replace("{training.steps}", f"at most {most_steps}"))
         others = [arm for arm in steps if arm not in budgets]
         labels = _join((self.results.experiment.plan.arm(arm).label for arm in others), " or ")
         rest = f"; one of {labels} takes {_join((steps[arm] for arm in others), ' or ')} steps" if others else ""
@@ -225,7 +229,7 @@ class Methods:
         provenances = [provenance for each in manifests if (provenance := each.get("provenance") or {}).get("hardware")]
         if not provenances:
             return
-        hardware = _join((_machine(each.get("hardware") or {}) for each in provenances), "; ")
+        hardware = _join((_machine(each) for each in manifests if (each.get("provenance") or {}).get("hardware")), "; ")
         yield f"Hardware: {hardware}."
         installs = [each.get("packages") or {} for each in provenances]
         versions = {name: _join((each[name] for each in installs if each.get(name)), " and ") for name in _PACKAGES}
@@ -279,7 +283,9 @@ def _arm(arm: PlannedArm) -> str:
     return f"{arm.label} ({', '.join(changes)})" if 1 <= len(changes) <= 2 else arm.label
 
 
-def _machine(hardware: dict[str, Any]) -> str:
-    if gpus := hardware.get("gpus"):
-        return f"{len(gpus)} × {gpus[0]}"
+def _machine(manifest: dict[str, Any]) -> str:
+    """The GPUs that the newest attempt had, which are no all of the machine; else its processor."""
+    newest, hardware = (manifest.get("attempts") or [{}])[-1], manifest["provenance"]["hardware"]
+    if count := newest.get("gpus"):
+        return f"{count} × {newest.get('device')}"
     return f"{hardware.get('cpu', 'CPU')}, {format_count(int(hardware.get('cores', 0)), 'core')}, no GPU"

@@ -232,7 +232,7 @@ FORMATS = ("pdf", "svg", "png")
 WRITTEN_FORMATS = ("pdf", "png")  # by a report, unless others are asked for
 
 # None is near a verdict's blue, vermilion, green or grey (`analysis.colours`). Neighbours differ in lightness, line and marker.
-PALETTE = ("#000000", "#B8860B", "#6A2C91", "#D45A9F", "#7A5C00", "#A98AD6", "#8E1B4B")
+PALETTE = ("#000000", "#B8860B", "#6A2C91", "#D45A9F", "#7A5C00", "#9A76CC", "#8E1B4B")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 SEED_ALPHA, BAND_ALPHA = 0.28, 0.16

@@ -93,8 +93,8 @@
   function ticks(low, high, count) {
     const raw = (high - low) / count, power = 10 ** Math.floor(Math.log10(raw));
     const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
-    const found = [];
-    for (let v = Math.ceil(low / step) * step; v <= high + step * 1e-9; v += step) found.push(+v.toPrecision(12));
+    const found = [], last = high / step + 1e-9;
+    for (let i = Math.ceil(low / step); i <= last && found.length < 20; i++) found.push(+(i * step).toPrecision(12));
     return found;
   }
 
@@ -237,15 +237,12 @@
   };
   const toData = (x) => scale.x0 + ((x - box.left) / (box.right - box.left)) * (scale.x1 - scale.x0);
 
-  /** Offer these names in a list; the chosen one stays chosen. True if it was there. */
+  /** Offer these names in a list; the chosen one stays chosen. */
   function offer(select, names) {
-    const kept = select.selectedOptions[0]?.textContent, same = names.indexOf(kept);
-    if ([...select.options].map((entry) => entry.textContent).join("\n") !== names.join("\n")) {
-      select.replaceChildren();
-      names.forEach((name, i) => option(select, name, i));
-    }
+    const same = names.indexOf(select.selectedOptions[0]?.textContent);
+    select.replaceChildren();
+    names.forEach((name, i) => option(select, name, i));
     if (names.length) select.value = String(Math.max(same, 0));
-    return same >= 0;
   }
   const fillQuantities = () => offer(quantity, charts.map((chart) => chart.title));
   const fillAxes = () => offer(against, (charts[+quantity.value]?.axes ?? []).map((axis) => axis.label));
@@ -254,10 +251,10 @@
   const chooseBands = () => { bands.checked = arms.length <= 3 || margin() !== undefined; };
   function fill() {
     nothing.hidden = charts.length > 0;
-    const same = fillQuantities();
+    fillQuantities();
     chooseBands();
-    if (fillAxes() && same) update();
-    else reset();
+    fillAxes();
+    reset();
   }
 
   byId("chart").append(nothing);
@@ -343,7 +340,7 @@
     }
     arms.forEach((arm, i) => {
       const card = make("section", null, { class: "sample-arm" });
-      const share = problem.rates[i] === null ? "no finished run" : `${(100 * problem.rates[i]).toFixed(0)} % right`;
+      const share = problem.rates[i] === null ? "no samples of these problems" : `${(100 * problem.rates[i]).toFixed(0)} % right`;
       const step = browser.so_far[i]; // of a run that has not finished
       const head = make("h3");
       head.append(key(arm), `${arm.label}: ${share}${step === null ? "" : ` so far, at step ${step}`}`);

@@ -192,7 +192,7 @@ def _forest_row(line: Line, estimate: Estimate, limits: tuple[float, float]) -> 
 def _ticks(limits: tuple[float, float], estimates: Sequence[Estimate]) -> list[tuple[float, str]]:
     """Places and texts of the values of the axis for which there is room."""
     ticks: list[tuple[float, str]] = []
-    for value, text in axis_ticks(limits, estimates[0].margin or 0.0 if estimates else 0.0):
+    for value, text in axis_ticks(limits, next((each.margin for each in estimates if each.margin), 0.0)):
         x = _place(value, limits)
         ticks += [(x, text)] * all(abs(x - other) > _TICKS_APART for other, _ in ticks)
     return ticks
@@ -231,7 +231,7 @@ def _facts(results: Results, store: ResultStore) -> list[str]:
     newest, commit = max(pairs, default=("", ""))
     facts = [
         f"{format_count(len(plan.arms), 'arm')} × {seeds_text(plan.seed_counts)}",
-        f"{len(finished_ids)} of {'up to ' * bool(plan.looks)}{len(runs)} runs finished",
+        f"{len(finished_ids)} of {len(runs)} runs finished{' so far' * bool(plan.looks)}",
         ", ".join(filter(None, [metric_name(results), plan.benchmark.replace("_", " ")])),
         " · ".join(filter(None, [commit, newest[:10]])),
         declared_line(store, plan.name),
@@ -250,7 +250,7 @@ def _configuration(results: Results) -> str:
 
 def _provenance(results: Results, store: ResultStore) -> str:
     plan, runs, facts = results.experiment.plan, results.experiment.runs, Counter[tuple[str, str]]()
-    for run_id in runs.loc[runs["status"] != "not started", "run_id"]:
+    for run_id in runs.loc[runs["status"] != "not started", "run_id"].unique():
         with suppress(StoreError):
             provenance = flatten((store.run(run_id).manifest() or {}).get("provenance") or {})
             facts.update((key, fact if isinstance(fact, str) else json.dumps(fact)) for key, fact in provenance.items())

@@ -261,7 +261,7 @@ def looks_table(results: Results) -> Table | None:
         *(Column(f"look_{n}", head, metric.digits, metric.scale, signed=True, words=True) for n, head in heads.items()),
         Column("state", "decided"),
     ]
-    note = "Each look has the first seeds of both arms; the first that gives a verdict closes the comparison. All are simultaneous."
+    note = "Each look has the first seeds of both arms; the first that settles it closes the comparison. All are simultaneous."
     return words.experiment_table(results, "looks", "looks", columns, rows, [note], by_metric=True)
 
 

@@ -42,11 +42,8 @@ def _main_table(judged: JudgedScores, small: str) -> Table:
     ]
     amount = format_amount(judged.margin or 0, metric.unit)
     suffix = f" Equivalent: it lies within the margin given, ±{amount}." if judged.margin else ""
-    notes = [
-        small,
-        f"Higher, lower: the interval lies above or below zero. Not resolved: it contains zero.{suffix}",
-    ]
-    return _table(judged, "", judged.title, columns, cells, *notes, *judged.notes)
+    words = f"Higher, lower: the interval lies above or below zero. Not resolved: it contains zero.{suffix}"
+    return _table(judged, "", judged.title, columns, cells, small, words, *judged.notes)
 
 
 def _benchmark_tables(judged: JudgedScores) -> Iterable[Table]:

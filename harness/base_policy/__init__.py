@@ -1,4 +1,4 @@
-"""Sources of the initial policy. A member defines `Config` and
+"""Sources of the initial policy. A member defines `Config`, with `lora` and `precision` as `pretrained.Config` has them, and
 
 `prepare(config, task, seed: int, cache: Path, linear_kernel: str) -> Path`: an ordinary `transformers` checkpoint folder (config,
 safetensors, tokenizer) of the policy before RL of a training seed, made once and cached by the hash of everything that went into it.

@@ -33,13 +33,8 @@ _PACKAGES = {
 _LITTLE_SPACE_GIB = 2.0
 
 
-ARGUMENTS = {
-    "overrides": {
-        "nargs": "*",
-        "help": "runtime.results=DIR, runtime.device=cuda, ...; "
-        "store=true reads every file of finished runs and checkpoints and compares its hash",
-    }
-}
+_HELP = "runtime.results=DIR, runtime.device=cuda, ...; store=true compares the hash of every file of finished runs and checkpoints"
+ARGUMENTS = {"overrides": {"nargs": "*", "help": _HELP}}
 
 
 @dataclass(frozen=True)

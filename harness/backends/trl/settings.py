@@ -22,6 +22,13 @@ EPSILON = 1e-4  # what TRL adds to every standard deviation of rewards
 _SEEDS = 2**32  # NumPy's generator, which Trainer seeds, takes less
 _RELEASE = load_table("trl").release
 _SCHEDULE = ("lr_scheduler_type", "warmup_steps")  # the scheduler is ours
+_OURS = (
+    "output_dir",
+    "optim",
+    "optim_args",
+    "optim_target_modules",
+    "num_train_epochs",
+)  # Trainer is given the optimizer and its steps
 
 
 def reward_scale(config: RunConfig) -> float:
@@ -194,7 +201,7 @@ def _refused_cuts(config: RunConfig) -> Iterator[str]:
 
 def _refused_overrides(config: RunConfig) -> Iterator[str]:
     items = config.backend.overrides
-    ours = {*settings(replace(config, backend=replace(config.backend, overrides=[]))), *_SCHEDULE, "output_dir"}
+    ours = {*settings(replace(config, backend=replace(config.backend, overrides=[]))), *_SCHEDULE, *_OURS}
     for item in items:
         key, equals, _ = item.lstrip("+").partition("=")
         if not equals or key.startswith("~"):

@@ -1,6 +1,7 @@
 """What `trainer_plugin` adds to verl 0.9.1: which configurations need it, what verl itself is told beside it, its settings, its limits."""
 
 import copy
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ def _verl_config(config: RunConfig) -> RunConfig:
 
 def _settings(config: RunConfig) -> dict[str, Any]:
     algorithm, dead = config.algorithm, config.algorithm.dead_groups
+    most_rounds = sys.maxsize if "unbounded_refill" in config.backend.accept else dead.max_rounds
     settings = {
         "root": str(_PLUGIN.parents[3]),
         "estimator": ESTIMATOR,
@@ -63,7 +65,7 @@ def _settings(config: RunConfig) -> dict[str, Any]:
         "counts_masked": algorithm.overlong.statistics == "keep",
         "drops_dead": dead.policy != "keep",
         "metric": dead.metric,
-        "max_rounds": dead.max_rounds if dead.policy == "refill" else 1,
+        "max_rounds": most_rounds if dead.policy == "refill" else 1,
         **{f"advantage.{key}": value for key, value in dump(algorithm.advantage).items()},
     }
     return {

@@ -80,10 +80,7 @@ def compute_score(
     known = {key: value for key, value in (extra_info or {}).items() if key in ("problem", "truncated")}
     verdict = service.grade(response=solution_str, gold=ground_truth, **known)
     score = (correct if verdict["correct"] else wrong) + (format_credit if verdict["answered"] else 0.0)
-    return {
-        "score": float(score),
-        "acc": float(verdict["correct"]),
-    }
+    return {"score": float(score), "acc": float(verdict["correct"])}
 
 
 class RecordingRewardManager(DAPORewardManager):  # type: ignore[misc]
