@@ -206,7 +206,7 @@ class RuntimeConfig(Checked, key="runtime"):
         ranks: processes that train one run together (FSDP2, with backend=trl DDP); 0: one a GPU of the run, one on a CPU.
         nodes: nodes that train one run together (backend=verl).
         check_weights_every: rollout steps between checks of the engine's weights, by its log-probabilities; always once at the start.
-        gradient_checkpointing: recompute a layer's activations in backward instead of keeping them.
+        gradient_checkpointing: recompute a layer's activations in backward instead of keeping them; the small model never does.
         elsewhere: runs are sent to other machines, so what this one lacks refuses none; hydra/launcher=submitit_slurm and ray set it.
         trackers: name → tracker that receives every metrics row beside the store (wandb).
         verl: verl's environment and how it uses this machine (backend=verl).

@@ -247,6 +247,9 @@ def inert(key: str, config: RunConfig) -> bool:
         "engine_correction.cap": algorithm.engine_correction.kind == "none",
         "engine_correction.floor": algorithm.engine_correction.kind == "none",
         **dict.fromkeys(("surrogate.cap", "surrogate.floor"), getattr(algorithm.surrogate, "weight", "") == "none"),
+        **dict.fromkeys(
+            ("model.lora.alpha", "model.lora.targets"), config.model.kind == "pretrained" and not config.model.lora.rank
+        ),
     }
     # Keys that the surrogate's member says to matter only where the ratio is not 1.
     ratio_keys = {f"algorithm.surrogate.{name}" for name in algorithm.surrogate.ratio_keys}

@@ -1,4 +1,4 @@
-"""Advantage, coefficient and gradient share of each rollout of one group, by autograd through the real objective, in float64.
+"""Advantage, coefficient and gradient share of each rollout of one group, by autograd through the real objective without an entropy bonus, in float64.
 
 The coefficient of a token is -∂loss/∂log π: how strongly the update pushes its log-probability up. A rollout's share is the sum of its
 tokens' absolute coefficients over that of the group. One optimiser update holds this one group and nothing else.
@@ -81,15 +81,7 @@ def make_group(
     rows = {name: _per_token(name, values, lengths) for name, values in given.items() if values is not None}
     default_rows = next(iter(rows.values()), _per_token("old_log_probs", None, lengths))
     old, new = (rows.get(name, default_rows) for name in given)
-    return Group(
-        tuple(map(float, rewards)),
-        tuple(lengths),
-        old,
-        new,
-        tuple(map(bool, correct)),
-        cap,
-        value,
-    )
+    return Group(tuple(map(float, rewards)), tuple(lengths), old, new, tuple(map(bool, correct)), cap, value)
 
 
 def _per_token(name: str, values: LogProbs | None, lengths: Sequence[int]) -> tuple[tuple[float, ...], ...]:

@@ -115,8 +115,6 @@ def load_decoder(
         try:
             return Decoder.from_transformers(config, state, linear).to(dtype)
         except (KeyError, ValueError) as error:
-            if isinstance(error, UnsupportedArchitectureError):
-                raise
             raise ConfigError(f"{folder}: {error.args[0]}; {_ADVICE}") from error
 
 

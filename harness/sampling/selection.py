@@ -15,8 +15,6 @@ import torch
 from harness.configuration.sections import DeadGroupsConfig
 from harness.rollout.types import Completions
 
-_PARTS = ("first", "kept")
-
 
 @dataclass
 class Selection:
@@ -37,8 +35,7 @@ class Selection:
     @staticmethod
     def of_state(state: dict[str, Any]) -> Selection:
         """Take back a checkpoint's record: the fields as tensors and plain values in dicts."""
-        parts = {name: Groups.of_state(state[name]) for name in _PARTS}
-        return Selection(**{**state, **parts})
+        return Selection(**state | {name: Groups.of_state(state[name]) for name in ("first", "kept")})
 
 
 def enough(rounds: Sequence[Groups], config: DeadGroupsConfig, prompts: int) -> bool:

@@ -10,7 +10,7 @@ import torch
 
 from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
-from harness.model.policy import NativePolicy, fill_gradients
+from harness.model.policy import NativePolicy
 from harness.model.ranks import Ranks, objects_group
 from harness.store import RunDir
 from harness.training.task import warn
@@ -58,8 +58,10 @@ class Checkpoints:
     def _write(self, folder: Path, state: dict[str, Any], final: bool) -> None:
         """Write this rank's part."""
         native = isinstance(self.policy, NativePolicy)
-        if not self.optimizer.state:  # torch would take a step to have a state, where no gradient is there
-            fill_gradients(self.policy.parameters())
+        if not (native or final or self.optimizer.state):  # torch fills an empty one by a step at rate 0, and counts it
+            _tensors(self.policy, self.optimizer)
+            for each in self.optimizer.state.values():
+                each["step"].zero_()
         tensors = {} if final else _tensors(self.policy, self.optimizer)
         if self.ranks.first:
             _save(state | tensors if native else state, folder / STATE)

@@ -29,8 +29,8 @@ class MechanismShares:
     punished_fraction: float = _NAN
     length_penalty_mean: float = _NAN
     sigma_weight_change: float = _NAN
-    correction_moved_fraction: float = 0.0
-    correction_change_mean: float = 0.0
+    correction_moved_fraction: float = _NAN
+    correction_change_mean: float = _NAN
     weighting_change: float | None = None  # where something weighs responses
     kl_reward_share: float = _NAN
     weight_changes: dict[str, float] = field(default_factory=lambda: dict.fromkeys(COMPARED_KINDS, 0.0))
@@ -93,6 +93,8 @@ def mechanism_shares(
         change_N = (data.correction_N[data.completion_mask_N].double() - 1).abs()
         shares.correction_moved_fraction = float((change_N > MOVE_THRESHOLD).double().mean())
         shares.correction_change_mean = float(change_N.mean())
+    elif config.algorithm.engine_correction.kind == "none":
+        shares.correction_moved_fraction = shares.correction_change_mean = 0.0
     return shares
 
 

@@ -94,7 +94,7 @@ def update_row(stats: UpdateStats, config: RunConfig) -> dict[str, float]:
         "clip_fraction_low": objective.total("clipped_low") / tokens,
         "clip_fraction_high": objective.total("clipped_high") / tokens,
         "up_clipped_old_probability_mean": objective.mean("up_clipped_old_probability", denominator="clipped_high"),
-        "ratio_max": objective.ratio_max if stats.updates else float("nan"),
+        "ratio_max": objective.ratio_max if objective.total("tokens") else float("nan"),
         "kl_to_reference": objective.mean("kl") if config.algorithm.kl.coefficient else float("nan"),
         **mismatch_row(stats),
         **special,
@@ -126,7 +126,7 @@ def mismatch_row(stats: UpdateStats) -> dict[str, float]:
     """Distance of the sampler from the trainer: over all trained tokens where old log-probs are recomputed, else the first update's."""
     first = stats.first_update
     mismatch = stats.mismatch or Mismatch(
-        first.mean("gap"), first.gap_max if stats.updates else float("nan"), first.mean("gap_kl")
+        first.mean("gap"), first.gap_max if first.total("tokens") else float("nan"), first.mean("gap_kl")
     )
     return {
         "sampler_log_prob_gap_mean": mismatch.gap_mean,

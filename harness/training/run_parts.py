@@ -50,7 +50,7 @@ class Progress:
 
 
 class RunParts(TaskParts):
-    """All parts of one run, wired together; on several ranks each rank has its own. Only `progress` changes from step to step.
+    """All parts of one run, wired together; on several ranks each rank has its own.
 
     Attributes:
         warned: a warning was given that the engine samples from another policy than the trainer's.

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from harness.configuration.error import ConfigError
 from harness.configuration.schema import RunConfig
 from harness.configuration.sections import AlgorithmConfig
 from harness.model.policy import NativePolicy, Policy, adamw, fill_gradients
@@ -46,6 +47,14 @@ class Updater:
         self.config, self.policy, self.objective, self.ranks = config, policy, objective, ranks
         self.divides_tokens = ranks.world > 1
         self.reference = policy.frozen_copy() if objective.needs_reference else None
+        if (
+            self.reference is not None
+            and config.algorithm.kl.reset_every_steps
+            and not isinstance(policy, NativePolicy)
+        ):
+            raise ConfigError(
+                "algorithm.kl.reset_every_steps needs a model that the built-in decoder computes: set it to null"
+            )
         self.entropy_control = EntropyController(config.algorithm)
         self.critic = Critic(config, policy) if objective.advantage.needs_values else None
         self._parameters = list(policy.parameters())
@@ -264,7 +273,7 @@ class Updater:
         parameters = self._parameters
         total_norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         norm = float(whole(total_norm))
-        # The ratio is bounded, so that a log-probability which is no number may leave the loss finite.
+        # The ratio is bounded, so that a log-probability which is infinite may leave the loss finite.
         if not np.isfinite([norm, loss, sums.gap_max]).all():
             raise NumericalFault(
                 f"update {stats.updates + 1}: loss {loss}, gradient norm {norm}, largest change of a log-probability {sums.gap_max} nats; "

@@ -11,7 +11,7 @@ from harness.objective.types import Tensor, TokenCounts
 
 @dataclass
 class Config(Aggregation):
-    """No settings. Groups are never split over updates or ranks, so a group's tokens are known where it is trained."""
+    """No settings. Groups are never split over updates, so a group's tokens are known where it is trained."""
 
     kind: str = "group_token_mean"
 

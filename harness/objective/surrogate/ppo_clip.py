@@ -54,11 +54,7 @@ class Config(Surrogate):
             narrow, wide = sorted((old, self), key=lambda config: config.clip_high)
             # A run knows its own bounds only: what a bound releases beyond the symmetric one it counts itself.
             symmetric = narrow.clip_high == wide.clip_low
-            yield (
-                "clip_high",
-                RELEASED if symmetric else CLIPPED_HIGH,
-                (wide if symmetric else narrow) is self,
-            )
+            yield "clip_high", RELEASED if symmetric else CLIPPED_HIGH, (wide if symmetric else narrow) is self
         if old.clip_low != self.clip_low:
             yield "clip_low", CLIPPED_LOW, self.clip_low < old.clip_low
 

@@ -57,7 +57,7 @@ class NativeEngine(RolloutEngine):
 
 def rows_with_room(shape: Shape) -> int:
     """Rows whose keys and values at full length, in float32, fit a GiB: a small model is faster with more rows than are asked for."""
-    return 2**30 // (8 * shape.layers * shape.kv_heads * shape.head_size * shape.max_positions)
+    return 2**30 // (8 * max(1, shape.layers) * shape.kv_heads * shape.head_size * shape.max_positions)
 
 
 class _Memory:
