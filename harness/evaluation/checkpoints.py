@@ -94,7 +94,7 @@ def evaluate_models(
         grader.close()
     evaluation = dump(config.evaluation)
     protocol = {"evaluation": evaluation, "verifier": asdict(config.verifier), "fingerprint": fingerprint}
-    sources = [[cell["fingerprint"], cell["settings"]] for cell in cells]
+    sources = [[cell["fingerprint"], cell["samples"]] for cell in cells]  # a path by settings and problems
     return {
         "id": content_hash(sources, protocol, [list(ks)] if ks else None),
         "protocol": protocol,

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -173,10 +173,7 @@ def verdicts_of(
         verdicts += verifier.verify_many(list(zip(texts, golds[part], strict=True)), problems[part], truncated[part])
         if progress is not None:
             progress(len(verdicts), len(responses))
-    return [
-        replace(verdict, verdict="no_answer") if response is None else verdict
-        for response, verdict in zip(responses, verdicts, strict=True)
-    ]
+    return verdicts
 
 
 def grade_recorded(

@@ -55,7 +55,7 @@ class Regime:
             return
         low, high = RIGHT_RANGE
         if self.right < low:
-            yield f"advice: below {_percent(low)} right most groups teach nothing; easier problems, or a cold start"
+            yield f"advice: below {_percent(low)} right many groups teach nothing; easier problems, or a cold start"
         elif self.right > high:
             yield f"advice: above {_percent(high)} right there is little room to tell arms apart; harder problems"
         if self.cut_off > MOST_CUT_OFF:

@@ -333,7 +333,8 @@ def _correction(source: Settings, out: Translation) -> None:
         out.set(kind, "none")
     else:
         out.set(kind, level)
-        _bounds(threshold, out)
+        if threshold is not None:
+            _bounds(threshold, out)
 
 
 def _bounds(threshold: Any, out: Translation) -> None:

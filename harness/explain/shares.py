@@ -1,4 +1,4 @@
-"""Advantage, coefficient and gradient share of each rollout of one group, by autograd through the real objective without an entropy bonus, in float64.
+"""Advantage, coefficient and gradient share of each rollout of one group, by autograd through the real objective, without an entropy bonus.
 
 The coefficient of a token is -∂loss/∂log π: how strongly the update pushes its log-probability up. A rollout's share is the sum of its
 tokens' absolute coefficients over that of the group. One optimiser update holds this one group and nothing else.

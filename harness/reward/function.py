@@ -48,7 +48,11 @@ class RewardFunction:
         except Exception as error:
             raise ConfigError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
         parameters = inspect.signature(self._function).parameters
-        mandatory = {key for key, p in parameters.items() if p.default is p.empty and p.kind != p.VAR_KEYWORD}
+        mandatory = {
+            key
+            for key, p in parameters.items()
+            if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+        }
         if unknown := sorted(mandatory - set(_NAMES)):
             raise ConfigError(f"{name} of {path} takes {', '.join(unknown)}; it is given {', '.join(_NAMES)}")
         takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())

@@ -112,6 +112,8 @@ def parse_space(space: Sequence[str]) -> list[Parameter]:
 def _parameter(item: Override) -> Parameter:
     key, line = item.get_key_element(), item.input_line
     value = item.value()
+    if getattr(value, "tags", set()) - ({"log"} if isinstance(value, IntervalSweep) else set()):
+        raise ConfigError(f"{line}: the only tag is log, of an interval")
     if isinstance(value, ChoiceSweep):
         choices = list(item.sweep_string_iterator())
         return Parameter(key, CategoricalDistribution(choices))

@@ -259,10 +259,10 @@ def value_forms(relation: Node, strict: bool) -> list[Node]:
 
 def _contradicts(relation: Node) -> bool:
     """Return whether sides are numbers that no rounding makes equal; beside a sign of approximation a formula may be off by a hundredth."""
-    least = 0 if r"\approx" in relation.mark else 1
+    loose = r"\approx" in relation.mark
     constants = [item for item in relation.items if item.number is not None and not item.percent and not is_name(item)]
     return not all(
-        agree(a, b, least) if least or (a.is_numeral and b.is_numeral) else abs(x - y) <= abs(x) / 100
+        agree(a, b, 1) or (loose and (agree(a, b, 0) if a.is_numeral and b.is_numeral else abs(x - y) <= abs(x) / 100))
         for (a, x), (b, y) in pairwise((item, as_real(item.number)) for item in constants)
     )
 

@@ -53,7 +53,7 @@ class Verdict:
             left to do, or the problem's own expression), `gold_unparsable`, `over_limit` (refused before any parser saw it),
             `timeout`, `killed` (the process that graded it died) or `error`. Only `right` counts as correct; the others are counted apart.
         answer: the answer that was graded as text, None when there was none.
-        method: what decided: `integer`, `string`, the kind of the gold answer, `math_verify`, `extraction`, `limits`, `form` or `pool`.
+        method: what decided: `integer`, `string`, `structure`, the gold's kind, `math_verify` (`:` error), `extraction`, `limits`, `pool`.
     """
 
     verdict: str

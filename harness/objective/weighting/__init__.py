@@ -46,11 +46,3 @@ class Weighting(Checked, ABC, key="algorithm.weighting"):
 
 
 Member = Weighting
-
-
-def largest(scores_PG: Tensor, number: int) -> Tensor:
-    """Return 1 for so many responses of the highest score and 0 for the others, float64 [P, G]; of equal ones the earlier are taken."""
-    scores_R = scores_PG.reshape(-1)
-    weights_R = scores_R.new_zeros(len(scores_R)).double()
-    weights_R[scores_R.argsort(descending=True, stable=True)[:number]] = 1.0
-    return weights_R.view_as(scores_PG)

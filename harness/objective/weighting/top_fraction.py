@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.configuration.error import choice, ranged
 from harness.objective.types import RolloutBatch, Tensor
-from harness.objective.weighting import Weighting, largest
+from harness.objective.weighting import Weighting
 
 
 @dataclass
@@ -31,4 +31,8 @@ class Config(Weighting):
         scores_PG = advantages_PG.abs()
         if self.by == "reward_variance":
             scores_PG = batch.returns_PG.var(1, correction=0, keepdim=True).expand_as(advantages_PG)
-        return largest(scores_PG, max(1, round(self.fraction * advantages_PG.numel())))
+        scores_R = scores_PG.reshape(-1)
+        weights_R = scores_R.new_zeros(len(scores_R)).double()
+        number = max(1, round(self.fraction * len(scores_R)))
+        weights_R[scores_R.argsort(descending=True, stable=True)[:number]] = 1.0  # of equal ones the earlier
+        return weights_R.view_as(scores_PG)

@@ -101,7 +101,7 @@ def tokenize(text: str) -> tuple[Token, ...]:
 
 
 def _as_tuple(matrix: re.Match[str]) -> str:
-    r"""Write a column or a row as a tuple, other matrices as tuples of rows, and cases as a set of pairs."""
+    r"""Write a column or a row as a tuple, other matrices as tuples of rows, and cases as a set of pairs, or a list."""
     rows = [row.strip().split("&") for row in re.split(r"\\\\(?:\[[\w.]+\])?", matrix[2]) if row.strip()]
     if matrix[1] == "cases":
         rows = [
@@ -109,7 +109,7 @@ def _as_tuple(matrix: re.Match[str]) -> str:
         ]
     tuples = [f"({','.join(row)})" if len(row) > 1 else row[0] for row in rows]
     if matrix[1] == "cases":
-        return rf"\{{{','.join(tuples)}\}}"
+        return rf"\{{{','.join(tuples)}\}}" if "&" in matrix[2] else ",".join(tuples)
     return matrix[0] if not rows else tuples[0] if len(rows) == 1 else f"({','.join(tuples)})"
 
 
