@@ -10,14 +10,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from scipy import stats
-from synthetic_store import RUNGS, build_store, make_samples, replanned
+from synthetic_store import RUNGS, build_store, loaded, make_samples, replanned
 
 from analysis import difference, on_benchmark, seed_frame
 from analysis.answer import answer_sentences
 from analysis.effects import benchmark_differences
-from analysis.frames import load_experiment
 from analysis.report import write_tables
-from analysis.results import results_of
 from analysis.tables.experiment import all_tables
 from harness.store import layout
 
@@ -30,16 +28,12 @@ def on(benchmark):
     return f"on:{benchmark}"
 
 
-def loaded(store, name="ladder"):
-    return results_of(load_experiment(store.root, name))
-
-
 def declare(store, name, **changes):
     """Another plan over the same runs, and its tables by name."""
     path = layout.plan_file(store.root, name)
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({**store.plan("ladder"), "name": name, **changes}))
-    return {table.name: table for table in all_tables(loaded(store, name))}
+    return {table.name: table for table in all_tables(loaded(store.root, name))}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +53,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def results(store):
-    return loaded(store)
+    return loaded(store.root)
 
 
 def by_hand(store, arm, benchmark, step=20):
@@ -112,7 +106,7 @@ def test_differences_on_the_others_hold_together_over_the_whole_table(store, res
 
 def test_the_other_benchmark_changes_no_table_of_the_first(store, results, tmp_path):
     """Byte for byte, the frames of the front included."""
-    alone = loaded(build_store(tmp_path / "alone", seeds=(0, 1, 2, 3), problems=8, n=8))
+    alone = loaded(build_store(tmp_path / "alone", seeds=(0, 1, 2, 3), problems=8, n=8).root)
     texts = []
     for index, one in enumerate((results, alone)):
         paths = write_tables(one, tmp_path / f"tables_{index}", everything=True)
@@ -156,7 +150,7 @@ def test_a_sequential_design_judges_nothing_on_benchmarks_that_did_not_stop_it(s
     tables = declare(store, "looked", looks=[2, 4], margin=3)
     assert "looked-benchmark-differences" not in tables
     assert any("decided how many seeds ran" in note for note in tables["looked-benchmarks"].notes)
-    other = on_benchmark(loaded(store, "looked"), OTHER)
+    other = on_benchmark(loaded(store.root, "looked"), OTHER)
     (main,) = [table for table in all_tables(other) if table.name == "looked"]
     assert any("arithmetic_heldout decided how many seeds ran" in note for note in main.notes)
     assert {column.key for column in main.columns} == {"arm", "score", "delta", "seeds"}
@@ -180,7 +174,7 @@ def test_a_mean_is_of_one_checkpoint(tmp_path):
     store, runs = small(tmp_path)
     for index, run_id in enumerate(runs):
         evaluate(store, run_id, 10 if index == 0 else 20)
-    results = loaded(store)
+    results = loaded(store.root)
     first = results.experiment.plan.arms[0]
     assert on_benchmark(results, OTHER).scores(first, "avg").keys() == {1}
     table = {table.name: table for table in all_tables(results)}["ladder-benchmarks"]
@@ -196,7 +190,7 @@ def test_whatever_is_wrong_with_another_benchmark_the_answer_is_written(tmp_path
     for run_id in runs:
         for step in (0, 20):
             evaluate(store, run_id, step)
-    own = loaded(store).per_seed
+    own = loaded(store.root).per_seed
     folder = store.run(runs[0]).path / "samples" / OTHER
     (part,) = layout.samples_dir(store.run(runs[0]).path, OTHER, 20).glob("*.parquet")
     if fault == "a copied folder":
@@ -207,7 +201,7 @@ def test_whatever_is_wrong_with_another_benchmark_the_answer_is_written(tmp_path
         table = pq.read_table(part)
         changed = table.drop_columns(["verdict"]) if fault == "a missing column" else table.slice(0, 3)
         pq.write_table(changed, part)
-    results = loaded(store)
+    results = loaded(store.root)
     pd.testing.assert_frame_equal(results.per_seed, own)
     tables = {table.name: table for table in all_tables(results)}
     assert tables["ladder-benchmarks"].rows[2][on(OTHER)].value > 0

@@ -21,7 +21,7 @@ class Config(Checked, key="backend"):
     Attributes:
         rollout_engine: verl's sampler, vllm or sglang.
         accept: differences of verl that are wanted, and so not told: warmup_from_zero, selection_per_micro_batch; unbounded_refill takes
-            verl's own refilling instead of ours.
+            verl's own refilling where it serves, and refills until the batch is full.
         overrides: further Hydra overrides of verl's own keys, `key=value`; what the harness sets cannot be set here.
     """
 
