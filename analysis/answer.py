@@ -208,10 +208,8 @@ def _lines(results: Results) -> list[Line]:
     pairs = [pair for kind in (MAIN, INTERACTIONS) if (found := results.attributions.get(kind)) for pair in found.pairs]
     if pairs:
         return [Line(*pair, results.metric, results.experiment.engagement_of(pair[0])) for pair in pairs]
-    several, looks = (
-        plan.design == "arms" and len(plan.references) > 1,
-        {one.arm.name: one.text for one in results.looks},
-    )
+    several = plan.design == "arms" and len(plan.references) > 1
+    looks = {one.arm.name: one.text for one in results.looks}
     lines = []
     for arm, reference in plan.comparisons:
         suffix = f" against {short_name(reference.label)}" if several else ""

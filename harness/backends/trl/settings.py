@@ -22,13 +22,8 @@ EPSILON = 1e-4  # what TRL adds to every standard deviation of rewards
 _SEEDS = 2**32  # NumPy's generator, which Trainer seeds, takes less
 _RELEASE = load_table("trl").release
 _SCHEDULE = ("lr_scheduler_type", "warmup_steps")  # the scheduler is ours
-_OURS = (
-    "output_dir",
-    "optim",
-    "optim_args",
-    "optim_target_modules",
-    "num_train_epochs",
-)  # Trainer is given the optimizer and its steps
+# Trainer is given the optimizer and the number of its steps.
+_OURS = ("output_dir", "optim", "optim_args", "optim_target_modules", "num_train_epochs")
 
 
 def reward_scale(config: RunConfig) -> float:
