@@ -190,10 +190,15 @@ def _drawn(pair: Pair) -> Estimate:
     return replace(pair.testbed, low=low, high=high)
 
 
-def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], label: str, limits: tuple[float, float]) -> Figure:
+def transfer_plot(
+    points: Mapping[str, tuple[Estimate, Estimate]],
+    label: str,
+    limits: tuple[float, float],
+    predicted: Sequence[float] = (),
+) -> Figure:
     """Draw one row a comparison: the first effect with its interval, faint, below it the second, in the looks of their verdicts.
 
-    ``limits``: the ends of the axis; an effect that lies outside has an arrow.
+    ``limits``: the ends of the axis; an effect that lies outside has an arrow. ``predicted``: of the second effects, a tick each.
     """
     figure, axes = new_figure(wide=True, height=0.4 + 0.21 * len(points))
     # Letters are wider where the file is drawn than where the layout measures them.
@@ -210,6 +215,8 @@ def transfer_plot(points: Mapping[str, tuple[Estimate, Estimate]], label: str, l
             axes.plot(
                 place, y, outside or look.marker, color=look.colour, markerfacecolor=face, alpha=alpha, clip_on=False
             )
+    for row, value in enumerate(predicted):
+        axes.plot(value, row + 0.18, "|", color="#000000", markersize=11, zorder=4)
     words = ["\n".join(f"{number_text(e.value, 1, signed=True)} {e.words()}" for e in pair) for pair in points.values()]
     label_rows(axes, [textwrap.fill(name, 34) for name in points], words)
     axes.set_xlabel(label)
@@ -238,9 +245,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_table(table, options.out, "transfer")
         with figure_style("paper"):
             points = {pair.label: (_drawn(pair), pair.language) for pair in ordered(pairs)}
-            figure = transfer_plot(
-                points, "points of accuracy, 95 % intervals; faint: testbed (0.15M), full: SmolLM2 (135M)", AXIS
-            )
+            scaled = [pair.scaled for pair in ordered(pairs) if not math.isnan(pair.scaled)]
+            tick = "; tick: predicted" * bool(scaled)
+            label = f"points of accuracy, 95 % intervals; faint: testbed (0.15M), full: SmolLM2 (135M){tick}"
+            figure = transfer_plot(points, label, AXIS, scaled)
             save_figure(figure, options.out, "transfer", style="paper", formats=["pdf", "png"])
     return 0
 
