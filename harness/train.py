@@ -178,9 +178,8 @@ class Application:
     def value_of(self, run_id: str) -> float | list[float]:
         """What a run answers, for sweepers and callbacks: a number, or a list of several metrics; NaN where it is not finished."""
         assert self.run is not None
-        return run_value(
-            self.run.store, getattr(self.run, "part", self.run.plan), run_id
-        )  # trials are of the first part
+        plan = getattr(self.run, "part", self.run.plan)  # trials are of the first part
+        return run_value(self.run.store, plan, run_id)
 
     @property
     def _experiment_run(self) -> ExperimentRun:
