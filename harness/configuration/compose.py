@@ -76,14 +76,14 @@ def _run_of(_: tuple[Path, ...], overrides: tuple[str, ...]) -> RunConfig:
         raise ConfigError(f"{error}{hint}") from error
 
 
-def compose_values(overrides: Sequence[str]) -> dict[str, Any]:
-    """Compose `config.yaml` with overrides into a plain mapping, interpolations resolved (`experiment` included). Raises `ConfigError`."""
+def compose_values(overrides: Sequence[str], primary: str = "compose") -> dict[str, Any]:
+    """Compose `conf/hydra/PRIMARY.yaml` with overrides into a plain mapping, interpolations resolved. Raises `ConfigError`."""
     overrides = hydra_overrides(overrides)
     for item in overrides:
         if of_hydra(item):
             raise ConfigError(f"{item}: a setting of Hydra is for `harness run`; leave it out here")
     try:
-        values = OmegaConf.to_container(_compose(overrides), resolve=True)
+        values = OmegaConf.to_container(_compose(overrides, primary), resolve=True)
     except (HydraException, OmegaConfBaseException, yaml.MarkedYAMLError) as error:
         raise ConfigError(explanation(error, overrides)) from error
     except ValueError as error:
@@ -125,7 +125,7 @@ def hydra_overrides(overrides: Sequence[str]) -> list[str]:
     return overrides
 
 
-def _compose(overrides: list[str]) -> DictConfig:
+def _compose(overrides: list[str], primary: str) -> DictConfig:
     """Compose by Hydra. It sets values when files are merged, so shipped files are merged once (0.1 s), values set on a copy (0.01 s)."""
     items = parse_overrides(overrides)
     values = [item for item in items if sets_a_value(item)]
@@ -133,26 +133,26 @@ def _compose(overrides: list[str]) -> DictConfig:
     if not folders() and all(_is_choice(item) and not item.is_delete() for item in others):
         with contextlib.suppress(OmegaConfBaseException):  # Hydra says which override it was
             choices_alone = tuple(str(item.input_line) for item in others)
-            config: DictConfig = pickle.loads(_merged(config_directory(), choices_alone))
+            config: DictConfig = pickle.loads(_merged(config_directory(), choices_alone, primary))
             for item in values:
                 OmegaConf.update(config, item.key_or_group, item.value(), force_add=item.is_force_add())
             return config
-    return _composed(config_directory(), overrides)
+    return _composed(config_directory(), overrides, primary)
 
 
 @functools.lru_cache(maxsize=1024)
-def _merged(directory: Path, overrides: tuple[str, ...]) -> bytes:
+def _merged(directory: Path, overrides: tuple[str, ...], primary: str) -> bytes:
     """A pickled `DictConfig`, which loads ten times faster than it is copied."""
-    return pickle.dumps(_composed(directory, overrides))
+    return pickle.dumps(_composed(directory, overrides, primary))
 
 
-def _composed(directory: Path, overrides: Sequence[str]) -> DictConfig:
+def _composed(directory: Path, overrides: Sequence[str], primary: str) -> DictConfig:
     """Compose in Hydra's application with what that has loaded, else by itself; one thread at a time, since Hydra is global."""
     with _LOCK:
         if GlobalHydra.instance().is_initialized():
             return hydra_compose("config", [*overrides, *searchpath()])
         with initialize_config_dir(str(directory / "hydra"), job_name="harness", **VERSION_BASE):
-            return hydra_compose("compose", [*overrides, *searchpath(f"once://{directory}")])
+            return hydra_compose(primary, [*overrides, *searchpath(f"once://{directory}")])
 
 
 def sets_a_value(item: Override) -> bool:

@@ -117,9 +117,9 @@ def systems(cap: int, names: Sequence[str] | None = None) -> dict[str, Algorithm
     """The algorithms under `conf/algorithm` and in folders of one's own (all by default), composed for a response cap."""
     names, common, sections = names or options("algorithm"), f"sampling.max_response_tokens={cap}", list[object]()
     # Eight side by side cost as much as two alone. A file of one's own may refer to keys by their place in a run.
-    size, group = (1, "algorithm") if folders() else (8, "+algorithm@systems.{}")
+    size, group, primary = (1, "algorithm", "compose") if folders() else (8, "+algorithm@systems.{}", "systems")
     for part in (names[first : first + size] for first in range(0, len(names), size)):
-        values = compose_values([common, *(f"{group.format(n)}={name}" for n, name in enumerate(part))])
+        values = compose_values([common, *(f"{group.format(n)}={name}" for n, name in enumerate(part))], primary)
         sections += values["systems"].values() if size > 1 else [values["algorithm"]]
     return {name: load_dataclass(AlgorithmConfig, one, "algorithm") for name, one in zip(names, sections, strict=True)}
 
