@@ -76,9 +76,10 @@ class Attempt:
         self.manifest["attempts"][-1]["pid"] = pid
         self._write("running")
 
-    def end(self, code: int, *, stopping: bool, note: str = "") -> str:
+    def end(self, code: int, *, stopping: bool, is_last: bool, note: str = "") -> str:
         """Record the end, free the claim, and return the outcome: finished, failed or interrupted.
 
+        A run whose attempt failed is interrupted unless this was its last, so that nobody takes it for a result.
         Raises `StoreError` where the manifest cannot be written.
         """
         outcome = classify(code, stopping=stopping)
@@ -88,7 +89,7 @@ class Attempt:
         if numerics.exists():  # the worker chose, so the worker says
             self.manifest["provenance"]["numerics"] = json.loads(numerics.read_text())
         self.manifest["attempts"][-1] |= {"ended_at": utc_now(), "outcome": outcome, "exit_code": code}
-        self._write(outcome)
+        self._write("interrupted" if outcome == "failed" and not is_last else outcome)
         self._lease.release()
         return outcome
 

@@ -243,12 +243,16 @@ class _Supervisor:
     def _end(self, end: End) -> None:
         running = self._running[end.run_id]
         attempt = running.attempt
-        outcome = attempt.end(end.code, stopping=self._stops > 0, note=end.note)
+        # A disk that is full says nothing of the run, however often.
+        is_last = end.code == EXIT_REFUSED or (end.run_id in self._retried_ids and end.code != EXIT_STORE)
+        outcome = attempt.end(end.code, stopping=self._stops > 0, is_last=is_last, note=end.note)
         del self._running[end.run_id]
         self._release(running.gpus)
         self._show_warnings(attempt)
         self._tracking.end(attempt.run)
-        if outcome == "failed" and self._retry(attempt.spec, end.code):
+        if outcome == "failed" and not (is_last or self._stops or end.code == EXIT_STORE):
+            self._retried_ids.add(end.run_id)
+            self._queue.append(attempt.spec)
             detail = f"{attempt.error}\na second attempt follows"
             self._progress.end_run(running.name, end.run_id, outcome, detail)
             return
@@ -261,14 +265,6 @@ class _Supervisor:
             last_line = attempt.error.strip().rpartition("\n")[2]
             self._disk_error = last_line.removeprefix(f"exit code {EXIT_STORE}; ")
             self.stop()
-
-    def _retry(self, spec: RunSpec, code: int) -> bool:
-        """Queue a run whose worker crashed once more. What was refused, or the disk did not take, would only fail again."""
-        if self._stops or spec.run_id in self._retried_ids or code in (EXIT_REFUSED, EXIT_STORE):
-            return False
-        self._retried_ids.add(spec.run_id)
-        self._queue.append(spec)
-        return True
 
     def _release(self, gpus: GpuLease | None) -> None:
         if gpus is not None:

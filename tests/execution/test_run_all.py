@@ -131,7 +131,7 @@ def test_a_worker_without_space_ends_the_sweep_with_its_one_line(store, do, says
     specs = [spec(0, do=do), spec(1, steps=3, seconds=0), spec(2), spec(3)]
     with pytest.raises(StoreFull, match=says):
         run(store, specs, workers=1)
-    assert [store.run(one.run_id).status for one in specs] == ["failed", None, None, None]
+    assert [store.run(one.run_id).status for one in specs] == ["interrupted", None, None, None]
 
 
 def test_an_entry_that_cannot_be_imported_is_reported_per_run(store):
