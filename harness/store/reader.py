@@ -235,7 +235,7 @@ def read_state(run: RunDir, manifest: Mapping[str, Any]) -> RunState:
         "" if phase == layout.TRAINING else phase,
         _number(row.get("reward_mean")),
         _number(row.get("seconds_total")) or None,
-        str(manifest.get("error") or "").strip().rpartition("\n")[2],
+        str(manifest.get("error") or "").strip().rpartition("\n")[2] if status in ("failed", "interrupted") else "",
         str(manifest["labels"].get("experiment", "")),
     )
 
