@@ -33,7 +33,7 @@ from harness.evaluation.metrics.names import Metric, nothing_to_learn
 from harness.experiment.as_declared import declarations, declared_line
 from harness.experiment.looks import Decisions
 from harness.experiment.plan import Plan
-from harness.statistics.intervals import Estimate, Finding, finding
+from harness.statistics.intervals import Estimate, Finding, finding, replicate_count
 from harness.store import ResultStore
 
 # By design: what a row is called, and the head of the column of their names.
@@ -147,7 +147,7 @@ def _at_equal_tokens(
         return [], [f"At equal tokens {name} cannot be read off the curves: no evaluation lies between."]
     row, name = replace(line, estimate=estimate), "it" if [*named] == [line] else name
     interval = f" ({row.interval})" * bool(row.interval)
-    note = "At equal tokens: at those of the smaller arm, linear between stored evaluations, at the level of the declared interval."
+    note = "At equal tokens: at those of the smaller arm, linear between stored evaluations, at the declared level, as one difference more."
     return [f"At equal tokens {name} is {row.with_unit}{interval}, {row.verdict}."], [note]
 
 
@@ -282,7 +282,8 @@ def _dependences(results: Results) -> list[str]:
         sentences.append(f"{len(unfinished)} of {len(plan.arms)} arms lack runs; their comparisons count all the same.")
     if plan.shares_bases:
         approximate = ", approximately at looks" * bool(plan.looks)
-        sentences.append(f"Seeds share {plan.base_policies} base policies, and intervals are over these{approximate}.")
+        count = replicate_count(plan.seeds, plan.base_policies)
+        sentences.append(f"Seeds share {count} base policies, and intervals are over these{approximate}.")
     return sentences
 
 

@@ -1,8 +1,8 @@
 """Grids of settings with their labels, and what is near their best cell."""
 
 import itertools
-import math
 import re
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -77,7 +77,10 @@ def near_best(results: Results) -> tuple[str, frozenset[str]] | None:
     With one seed nothing is resolved, so every arm is near the best.
     """
     plan = results.experiment.plan
-    means = {arm.name: mean.value for arm in plan.arms if not math.isnan((mean := results.mean(arm)).value)}
+    scores = {arm.name: values for arm in plan.arms if (values := results.values(arm))}
+    # Over the seeds that pairs are over: an arm that has the easy seeds alone is not the best.
+    seeds = set.intersection(*map(set, scores.values())) if plan.paired and scores else set[int]()
+    means = {name: statistics.fmean(values[seed] for seed in seeds or values) for name, values in scores.items()}
     if not means or not results.metric.better or plan.stopped_by_results:
         return None
     best = (max if results.metric.better == HIGHER else min)(means, key=means.__getitem__)

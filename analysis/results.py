@@ -206,6 +206,6 @@ def mean_over(views: Sequence[Results]) -> Results:
     frames = [view.per_seed[view.per_seed["cap"] == cap].reindex(columns=[*keys, column]) for view in views]
     values_by_run = pd.concat(frames).groupby(keys, sort=False)[[column]]
     complete = values_by_run.count()[column] == len(views)
-    plan = replace(first.experiment.plan, chance=None)  # of the declared benchmark alone
+    plan = replace(first.experiment.plan, chances=None)  # of the declared benchmark alone
     experiment, per_seed = replace(first.experiment, plan=plan), values_by_run.mean()[complete].reset_index()
     return replace(first, experiment=experiment, per_seed=per_seed)

@@ -88,7 +88,7 @@ class Values:
 
     def guessed_reason(self, *arms: PlannedArm) -> str:
         """``not informative: guessing earns 96.6 %`` where every one of the arms lies at or below what blind answers earn; else empty."""
-        level = self.metric.by_guessing(self.experiment.plan.chance)
+        level = self.metric.by_guessing(self.experiment.plan.chances)
         means = [self.mean(arm).value for arm in arms]
         if level is None or not all(mean <= level for mean in means):
             return ""

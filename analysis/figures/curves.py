@@ -76,12 +76,12 @@ def k_figure(results: Results) -> Figure | None:
         axes_.set(xlabel="k")
         axes_.set_title(f"{kind.capitalize()}@k, %", loc="left")
         axes_.plot(baseline.x, baseline.mean, zorder=4, **line_style)
-        levels = [metric(f"{kind}@{k:.0f}").by_guessing(results.experiment.plan.chance) for k in baseline.x]
+        levels = [metric(f"{kind}@{k:.0f}").by_guessing(results.experiment.plan.chances) for k in baseline.x]
         if None not in levels:
             axes_.plot(baseline.x, 100 * np.array(levels, dtype=np.float64), zorder=3, **_GUESSES)
         series = {name: curves.get(kind, drawing.EMPTY) for name, curves in after.items()}
         _draw_arms(axes_, results.experiment, series.__getitem__)
-    known = [_GUESSES] * (results.experiment.plan.chance is not None)
+    known = [_GUESSES] * (results.experiment.plan.chances is not None)
     drawing.name_lines(figure, results.experiment, first=[Line2D([], [], **style) for style in (line_style, *known)])
     return figure
 

@@ -90,7 +90,7 @@ def answers_table(results: Results) -> Table:
     guessing = {
         column.key: level
         for column in metrics
-        if "@" in column.key and (level := metric(column.key).by_guessing(results.experiment.plan.chance)) is not None
+        if "@" in column.key and (level := metric(column.key).by_guessing(results.experiment.plan.chances)) is not None
     }
     notes = [
         "Means over seeds. Pass@k is unbiased; Maj@k is the mean over k-subsets, ties uniform; no answer takes a place and cannot win."

@@ -31,7 +31,7 @@ def _main_table(judged: JudgedScores, small: str) -> Table:
     for key, means in judged.means.items():
         scores = judged.scores[key]
         row: dict[str, Cell] = {f"on:{name}": float(scores[name].mean()) for name in names if name in scores}
-        row |= {"score": judged.level(means), "seeds": len(means)}
+        row |= {"score": judged.level(means), "seeds": int(means.notna().sum())}
         cells[key] = row | ({"delta": effects[key].estimate} if key in effects else {})
     reference = "arm above" if ABOVE in judged.table.baselines.values() else "baseline"
     columns = [

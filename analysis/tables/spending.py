@@ -93,7 +93,7 @@ def at_equal_tokens(results: Results, pair: Unequal, declared: Estimate) -> Esti
     if any(math.isnan(score) for side in values for score in side.values()):
         return None
     estimate = judge_one(contrast_of(plan, *values), margin=results.margin, level=declared.level)
-    return replace(estimate, family=declared.family)
+    return results.experiment.engagements[pair.arm.name].judged(replace(estimate, family=declared.family))
 
 
 def seed_curves(results: Results, arm: PlannedArm, seeds: tuple[int, ...], axis: str = "tokens") -> Curves:

@@ -18,7 +18,7 @@ def tuning_sentences(plan: Plan) -> list[str]:
     if part is None or part.scores is None:
         return []
     choice = part.sets.removeprefix("each arm's ")
-    sentences = [f"Each arm is at its {choice}.", *filter(None, [choice_note(part)])]
+    sentences = [f"Each arm is at its {choice}.", choice_note(part)]
     edges = [f"{plan.arm(name).plain_label} ({', '.join(items)})" for name, items in _edges(part).items() if items]
     if edges:
         sentences.append(f"At the edge of what was tried: {'; '.join(edges)}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -537,11 +538,10 @@ class AlgorithmConfig(Checked, key="algorithm"):
 def base_policy_count(models: Iterable[Mapping[str, Any]]) -> int | None:
     """Count the base policies that seeds take in turn in all of these models' values: seed s starts from number s modulo that.
 
-    None where they differ in it, have no set, or declare one base policy for all seeds: then seeds are the replicates.
+    Where they differ in it, the largest number that divides all: seeds that share one in any of them count as one. None where they have no
+    set, or declare one base policy for all seeds: then seeds are the replicates.
     """
     bases = [model.get("bases") for model in models]
     # The testbed's `set` is null where each run warms up one of its own.
-    count, *others = {
-        each.get("count") if isinstance(each, Mapping) and each.get("set", "") is not None else None for each in bases
-    }
-    return None if others or count == 1 else count
+    counts = {each.get("count") or 1 for each in bases if isinstance(each, Mapping) and each.get("set", "") is not None}
+    return math.gcd(*known) if (known := counts - {1}) else None

@@ -160,7 +160,7 @@ def compare(
 
     differences = {side.name: {metric: difference(side, metric) for metric in metrics} for side in others}
     problems = first.frame.drop_duplicates("key")[["problem_id", "gold"]].reset_index(drop=True)
-    return Comparison(problems, scores, differences, [*_lost_notes(sides), *_cap_notes(sides), *notes])
+    return Comparison(problems, scores, differences, [*_lost_notes(matched_sides), *_cap_notes(sides), *notes])
 
 
 def _difference(other_P: Floats, first_P: Floats, level: float) -> Estimate:

@@ -89,9 +89,9 @@ _GUESSABLE = 0.25
 
 def _guessable(plan: Plan) -> Iterator[Objection]:
     for metric in plan.metrics:
-        level = metric.by_guessing(plan.chance)
+        level = metric.by_guessing(plan.chances)
         if level is not None and level > _GUESSABLE:
-            reason = f"blind answers earn {100 * level:.1f} %, since one in {1 / (plan.chance or 1):.3g} is right"
+            reason = f"blind answers earn {100 * level:.1f} %, since one in {1 / (plan.score.by_guessing(plan.chances) or 1):.3g} is right"
             fix = "ask for avg or a smaller k, or take problems with more possible answers"
             yield Objection("can be guessed", metric.title, reason, fix)
 

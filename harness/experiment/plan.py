@@ -17,11 +17,11 @@ from harness.configuration.schema import RunConfig, portable, yaml_text
 from harness.engagement.measure import Measure
 from harness.evaluation.metrics.names import Metric, metric
 from harness.statistics.attribution import Crossing
-from harness.statistics.intervals import replicates
+from harness.statistics.intervals import replicate_count, replicates
 from harness.store import ResultStore, StoreError
 
 # What a record holds only where there is one.
-_OPTIONAL = ("factors", "chance", "parts", "claim")
+_OPTIONAL = ("factors", "chances", "parts", "claim")
 
 
 class PlanError(StoreError, ValueError):
@@ -135,7 +135,7 @@ class Plan:
         looks: the numbers of seeds at which a sequential design looks.
         base_policies: seed s starts from base policy s mod that; None where each seed stands alone, or all start from one.
         factors: what a factorial crosses.
-        chance: the probability that a blind answer to a problem of the benchmark is right; None: unknown.
+        chances: how often a blind answer to a problem of the benchmark is right (`harness.problems.problem.Chances`); None: unknown.
         primary_cap, caps: response caps in tokens at which scores are read.
         claim: a published claim that the only comparison decides, as recorded.
         parts: the first parts whose results have set values of the arms. first: the one whose results lack, in the process that made
@@ -157,7 +157,7 @@ class Plan:
     looks: tuple[int, ...] = ()
     arms: tuple[PlannedArm, ...]
     base_policies: int | None = None
-    chance: float | None = None
+    chances: Sequence[Sequence[float]] | None = None
     primary_cap: int
     caps: tuple[int, ...]
     patches: Sequence[str] = ()
@@ -285,7 +285,7 @@ class Plan:
     @property
     def shares_bases(self) -> bool:
         """True where several of its seeds start from one base policy."""
-        return self.base_policies is not None and len(self.seeds) > self.base_policies
+        return replicate_count(self.seeds, self.base_policies) < len(self.seeds)
 
     @property
     def replicate_name(self) -> str:
@@ -335,7 +335,7 @@ class Plan:
             self,
             title=f"{self.title} on {benchmark}",
             benchmark=benchmark,
-            chance=None,
+            chances=None,
             declared_on=self.benchmark,
             stopped_elsewhere=bool(self.looks),
             looks=(),

@@ -26,7 +26,7 @@ from harness.experiment.declaration import Experiment, asked_metrics, refuse_see
 from harness.experiment.designs import lower_rungs, short_names
 from harness.experiment.plan import Arm, FirstPart, Part, Plan, PlannedArm, Settings
 from harness.experiment.tuning import check_tune, tuned
-from harness.problems.problem import chance_of
+from harness.problems.problem import chances_of
 from harness.store import ResultStore
 
 SELECTORS = ("experiment=", "claim=")  # beginnings of overrides that choose a whole declaration
@@ -66,7 +66,7 @@ def _asked(experiment: Experiment, arms: Sequence[PlannedArm], command: str) -> 
         looks=tuple(experiment.looks),
         arms=tuple(arms),
         base_policies=base_policy_count(dump(arm.config.model) for arm in arms),
-        chance=chance_of(first.evaluation.benchmarks.get(experiment.benchmark)),
+        chances=chances_of(first.evaluation.benchmarks.get(experiment.benchmark)),
         primary_cap=first.score_cap,
         caps=tuple(sorted(set(first.evaluation.caps))),
         patches=tuple(experiment.patches),

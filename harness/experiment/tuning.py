@@ -136,16 +136,17 @@ def tuned(
 
 # Per cent of studies in which one of two arms that are alike at all of four values is called higher, at worst, by seeds of the trials: the
 # two take different values, and their difference at these is real. `tests/experiment/test_tuning.py` simulates it.
-WRONG_WORDS = {1: 17, 2: 12, 3: 10, 4: 8, 5: 7, 6: 6, 7: 6}
+WRONG_WORDS = {1: 33, 2: 24, 3: 18, 4: 15, 5: 13, 6: 12, 7: 11, 8: 10, 12: 8, 16: 7, 32: 6}
 
 
 def choice_note(part: Part) -> str:
-    """Say how often few trials make a difference between arms that are alike; empty from 8 seeds on, where it is 5 % as ever."""
-    if (share := WRONG_WORDS.get(len(part.seeds))) is None:
+    """Say how often trials make a difference between arms that are alike; empty of another first part."""
+    if not part.seeds:
         return ""
+    share = WRONG_WORDS[max(number for number in WRONG_WORDS if number <= len(part.seeds))]
     return (
-        f"Arms that are alike may take different values: {format_count(len(part.seeds), 'seed')} to choose on can call one higher in up to "
-        f"{share} % of studies, 8 in 5 %."
+        f"Arms that are alike may take different values: with {format_count(len(part.seeds), 'seed')} to choose on one is called higher "
+        f"in up to {share} % of studies instead of 5 %."
     )
 
 

@@ -25,6 +25,9 @@ from harness.configuration.registry import BENCHMARK, implementation, member, ne
 from harness.configuration.schema import load_dataclass
 from harness.store.atomic import write_file
 
+Chances = Sequence[Sequence[float]]
+"""Pairs of a probability that a blind answer is right and the share of the problems where it is that; of the rest it is 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -55,12 +58,13 @@ class Benchmark:
         return content_hash([[problem.id, problem.prompt, problem.gold] for problem in self.problems])
 
     @property
-    def chance(self) -> float | None:
-        """The mean probability that a blind answer is right; where problems tell none, the share of a gold that is common."""
-        chances = [problem.chance for problem in self.problems if problem.chance is not None]
-        if len(chances) == len(self.problems):
-            return math.fsum(chances) / len(chances)
-        return commonest_gold(self.problems)[1]
+    def chances(self) -> Chances | None:
+        """Each probability that a blind answer is right; where problems tell none, that of always answering a gold that is common."""
+        chances = Counter(problem.chance for problem in self.problems)
+        if None not in chances:
+            return [[chance or 0.0, count / len(self.problems)] for chance, count in chances.items()]
+        share = commonest_gold(self.problems)[1]
+        return None if share is None else [[1.0, share]]
 
 
 _COMMON = 0.05  # of the problems; a blind answer is a chance to speak of from there on
@@ -73,12 +77,12 @@ def commonest_gold(problems: Sequence[Problem]) -> tuple[str, float | None]:
     return gold, share if count > 1 and len(problems) >= 20 and share >= _COMMON else None
 
 
-def chance_of(config: Any) -> float | None:
-    """Return `Benchmark.chance` of a set that can be read here without the network; None where nobody knows it."""
+def chances_of(config: Any) -> Chances | None:
+    """Return `Benchmark.chances` of a set that can be read here without the network; None where nobody knows it."""
     if config is None or (config.kind == "dataset" and not config.path):
         return None
     try:
-        return load_benchmark(config).chance
+        return load_benchmark(config).chances
     except ConfigError:  # it is said elsewhere
         return None
 

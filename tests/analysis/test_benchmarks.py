@@ -87,7 +87,7 @@ def test_scores_are_those_of_each_benchmark_and_their_mean(store, results):
 
 
 def test_guessing_on_the_declared_benchmark_says_nothing_of_the_mean(results):
-    guessed = replanned(results, chance=0.99)
+    guessed = replanned(results, chances=[[0.99, 1.0]])
     assert all("not informative" in one.absent for one in guessed.declared.values())
     assert [one.absent for one in benchmark_differences(guessed)[MEAN].values()] == [""] * len(guessed.declared)
 

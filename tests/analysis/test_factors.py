@@ -54,7 +54,7 @@ def test_a_figure_has_a_row_an_effect(crossed):
 
 
 def test_effects_in_what_a_guess_earns_are_none(crossed):
-    guessed = replanned(loaded(crossed), chance=0.99)
+    guessed = replanned(loaded(crossed), chances=[[0.99, 1.0]])
     assert "not informative" in guessed.attributions["main-effects"].missing
 
 

@@ -19,11 +19,11 @@ def whole(tmp_path_factory):
 
 
 def test_arms_that_do_no_better_than_blind_answers_are_not_compared(whole):
-    guessed = replanned(whole, chance=0.9, metrics=(metric("avg"), metric("pass@2")))
+    guessed = replanned(whole, chances=[[0.9, 1.0]], metrics=(metric("avg"), metric("pass@2")))
     for view, level in zip(guessed.each_metric, ("90.0", "99.0"), strict=True):
         expected = [f"not informative: guessing earns {level} %"] * len(view.declared)
         assert [one.absent for one in view.declared.values()] == expected
         assert [line.verdict for line in answer_of(view).lines] == expected
     assert "| blind answers | 99.0 |" in to_markdown(answers_table(guessed))
-    hard = replanned(whole, chance=0.1)
+    hard = replanned(whole, chances=[[0.1, 1.0]])
     assert hard.declared == whole.declared

@@ -39,7 +39,7 @@ def test_it_looks_at_the_model_and_writes_what_plan_accepts(
     assert len(asked_ids) == 16
     assert asked_ids <= set(train)
     planned = said("plan", "--config-dir", str(mine), "experiment=sums", results)
-    assert "8 runs, 0 finished, 8 to run" in planned
+    assert "margin 3" in planned.partition("8 runs, 0 finished, 8 to run")[2]
     small = [
         "experiment.seeds=[0]", "training.steps=1", "sampling.max_response_tokens=8", "algorithm.prompts_per_step=2", "runtime.workers=1"
     ]  # fmt: skip

@@ -130,21 +130,21 @@ def test_tuned_values_are_no_second_change_of_an_arm_and_one_rate_for_all_is_tol
 
 
 def called_higher(seeds: int, gap: float, studies: int = 20_000) -> float:
-    """The share of studies that call one of two arms higher which are alike: at one value the best, at three others `gap` spreads below."""
+    """The share of studies that call one of two arms higher, alike: at one value the best, at three others `gap` spreads below."""
     generator, truth = np.random.default_rng(seeds), np.array([0.0, -gap, -gap, -gap])
     choices = (truth + generator.standard_normal((studies, 2, seeds, 4)).mean(axis=2)).argmax(axis=-1)
     scores = truth[choices][..., None] + generator.standard_normal((studies, 2, 8))
     differences = scores[:, 1] - scores[:, 0]
-    low = differences.mean(1) - stats.t.ppf(0.975, 7) * differences.std(1, ddof=1) / np.sqrt(8)
-    return float((low > 0).mean())
+    half = stats.t.ppf(0.975, 7) * differences.std(1, ddof=1) / np.sqrt(8)
+    return float((np.abs(differences.mean(1)) > half).mean())
 
 
-@pytest.mark.parametrize("seeds", [1, 2, 4, 8])
+@pytest.mark.parametrize("seeds", [1, 2, 4, 8, 16])
 def test_arms_that_are_alike_are_called_higher_as_often_as_is_said(seeds):
-    worst = max(called_higher(seeds, gap) for gap in (0.0, 0.75, 1.0, 1.25, 1.5))
-    assert worst == pytest.approx(WRONG_WORDS.get(seeds, 5) / 100, abs=0.007)
-    assert called_higher(seeds, 0.0) == pytest.approx(0.025, abs=0.005)
-    assert ("8 in 5 %" in choice_note(Part("tune", "", "", seeds=[*range(seeds)]))) == (seeds < 8)
+    worst = max(called_higher(seeds, gap) for gap in (0.0, 0.5, 0.75, 1.0, 1.25, 1.5))
+    assert worst == pytest.approx(WRONG_WORDS[seeds] / 100, abs=0.01)
+    assert called_higher(seeds, 0.0) == pytest.approx(0.05, abs=0.005)
+    assert f" {WRONG_WORDS[seeds]} % of studies" in choice_note(Part("tune", "", "", seeds=[*range(seeds)]))
 
 
 def test_the_smaller_of_equal_numbers_comes_first_and_words_keep_their_order():

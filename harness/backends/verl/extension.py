@@ -71,6 +71,7 @@ def _settings(config: RunConfig) -> dict[str, Any]:
     return {
         f"{SAMPLER}.custom_sampler.path": str(_PLUGIN),
         f"{SAMPLER}.custom_sampler.name": "Sampler",
+        "transfer_queue.backend.SimpleStorage.total_storage_size": 1_000_000_000,  # dead groups wait there
         **{f"{SETTINGS}{key}": value for key, value in settings.items()},
     }
 

@@ -223,6 +223,8 @@ def _refused_settings(config: RunConfig) -> Iterator[str]:
     lora = getattr(model, "lora", None)
     if lora is not None and lora.rank:
         yield f"model.lora.rank={lora.rank}: verl exports the adapters apart from the model; train all weights"
+    if config.algorithm.surrogate.kind == "geometric_mean":
+        yield "algorithm.surrogate.kind=geometric_mean: verl averages each micro-batch by itself, so several add up"
     kind = config.algorithm.advantage.kind
     if kind == "gae":
         yield "algorithm.advantage.kind=gae: verl's critic begins with a random head, ours with zeros"

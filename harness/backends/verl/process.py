@@ -67,7 +67,7 @@ def absent_programs(config: RunConfig) -> list[str]:
     """Return what this machine lacks for verl: its interpreter, or the Ray of several nodes."""
     runtime, reasons = config.runtime, []
     if runtime.nodes > 1 and runtime.verl.ray_address is None:
-        reasons.append(f"runtime.nodes={runtime.nodes}: `ray start` on all nodes, then runtime.verl.ray_address=auto")
+        reasons.append(f"runtime.nodes={runtime.nodes}: verl's `ray start` on all, then runtime.verl.ray_address=auto")
     try:
         interpreter(runtime.verl)
     except ConfigError as error:

@@ -54,14 +54,15 @@ class Metric:
         """The least and the most that a stored value can be."""
         return (0.0, 1.0) if self.percent else (-math.inf, math.inf)
 
-    def by_guessing(self, chance: float | None) -> float | None:
-        """The value that blind answers earn, each right with probability `chance`; None where the metric or the chance tells none.
+    def by_guessing(self, chances: Sequence[Sequence[float]] | None) -> float | None:
+        """The value that blind answers earn (`harness.problems.problem.Chances`); None where the metric or the problems tell none.
 
-        Of Pass@k 1 − (1 − chance)^k; of avg and Maj@k the chance itself, since votes of blind answers are as blind.
+        Of Pass@k the mean of 1 − (1 − chance)^k; of avg and Maj@k the mean chance itself, since votes of blind answers are as blind.
         """
-        if chance is None or self.kind not in ("avg", "pass", "maj"):
+        if chances is None or self.kind not in ("avg", "pass", "maj"):
             return None
-        return 1 - (1 - chance) ** int(self.parameter or 1) if self.kind == "pass" else chance
+        tries = int(self.parameter or 1) if self.kind == "pass" else 1
+        return math.fsum(share * (1 - (1 - chance) ** tries) for chance, share in chances)
 
     @property
     def header(self) -> str:
