@@ -1,5 +1,5 @@
 """The real verl 0.9.1, on a CPU: every key that we write exists in its configuration and has its type, its own checks accept each arm,
-its dataset and agent loop build our token ids, its reward loop grades with our verifier, its merger exports a policy that we load.
+and its merger exports a policy that we load.
 
 Optional: needs `python tests/parity/build_peer.py verl` (an environment of its own, no GPU) and is skipped without it.
 """
