@@ -69,6 +69,7 @@ def power_line(plan: Plan, store: ResultStore) -> str:
     if difference > 1:
         return f"{head}; {power.text} resolve nothing: a difference would have to be beyond 100 points"
     family = f"together over {power.comparisons} comparisons" if power.comparisons > 1 else "one comparison"
+    family += " with the base; for main effects it is smaller" * (plan.design == "factorial")
     how = f"80 % power, 5 % level, {family}"
     return f"{head}; {power.text} resolve a difference of {100 * difference:.1f} points or more ({how})"
 
