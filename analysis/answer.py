@@ -281,9 +281,9 @@ def _dependences(results: Results) -> list[str]:
     if unfinished and not plan.looks:
         sentences.append(f"{len(unfinished)} of {len(plan.arms)} arms lack runs; their comparisons count all the same.")
     if plan.shares_bases:
-        approximate = ", approximately at looks" * bool(plan.looks)
+        over = "these, approximately at looks" if plan.looks else "these"
         count = replicate_count(plan.seeds, plan.base_policies)
-        sentences.append(f"Seeds share {count} base policies, and intervals are over these{approximate}.")
+        sentences.append(f"Seeds share {count} base policies, and intervals are over {over}.")
     return sentences
 
 

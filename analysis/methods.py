@@ -216,7 +216,7 @@ class Methods:
         sizes = ", ".join(
             f"{amount} of {metric_name(view)}" for amount, view in zip(amounts, margin_views, strict=True)
         )
-        verdict = f"equivalent if all of it lies within the margin ({sizes}), else not resolved, or not tested where what differs hardly acted"
+        verdict = f"equivalent if all of it lies within the margin ({sizes}), else not resolved, or not tested if what differs hardly acted"
         no_margin = "No margin of equivalence was declared, so nothing is called equivalent."
         yield f"A difference whose interval contains zero is {verdict}." if margin_views else no_margin
         if not plan.looks:

@@ -205,7 +205,7 @@ def part_lines(plan: Plan, statuses: Mapping[str, str]) -> list[str]:
     return [
         *lines,
         f"first {plan.first.part.name}: {count}; their results set {plan.first.part.sets}; {format_count(later, 'run')} follow",
-        *filter(None, [choice_note(plan.first.part)]),
+        *(choice_note(part) for part in [plan.first.part] if part.seeds),
     ]
 
 

@@ -102,7 +102,7 @@ class TrainingConfig(Checked, key="training"):
 
     Attributes:
         steps: rollout steps (at most); 0 evaluates the policy and trains nothing.
-        generated_tokens: stop after the step in which this many tokens were generated, discarded groups included; null: no limit.
+        generated_tokens: stop after the step that trains on the last of this many tokens, discarded groups included; null: no limit.
         evaluate_every: rollout steps between evaluations; step 0 and the last step are always evaluated.
     """
 
@@ -538,8 +538,7 @@ class AlgorithmConfig(Checked, key="algorithm"):
 def base_policy_count(models: Iterable[Mapping[str, Any]]) -> int | None:
     """Count the base policies that seeds take in turn in all of these models' values: seed s starts from number s modulo that.
 
-    Where they differ in it, the largest number that divides all: seeds that share one in any of them count as one. None where they have no
-    set, or declare one base policy for all seeds: then seeds are the replicates.
+    Where they differ, the largest number that divides all. None without a set, or with one for all seeds: then seeds are the replicates.
     """
     bases = [model.get("bases") for model in models]
     # The testbed's `set` is null where each run warms up one of its own.

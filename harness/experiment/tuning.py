@@ -140,9 +140,7 @@ WRONG_WORDS = {1: 33, 2: 24, 3: 18, 4: 15, 5: 13, 6: 12, 7: 11, 8: 10, 12: 8, 16
 
 
 def choice_note(part: Part) -> str:
-    """Say how often trials make a difference between arms that are alike; empty of another first part."""
-    if not part.seeds:
-        return ""
+    """Say how often trials make a difference between arms that are alike."""
     share = WRONG_WORDS[max(number for number in WRONG_WORDS if number <= len(part.seeds))]
     return (
         f"Arms that are alike may take different values: with {format_count(len(part.seeds), 'seed')} to choose on one is called higher "

@@ -66,7 +66,7 @@ class NeverGiveUp(Curriculum):
         """Return the inner curriculum's entries, how many wait, the share drawn again, and the problems retried, solved so and given up."""
         row = {
             "curriculum_waiting": float(len(self.waiting)),
-            "retried_fraction": self._report.count("retried") / max(self._draw_count, 1),
+            "retried_fraction": self._report.count("retried") / self._draw_count if self._draw_count else float("nan"),
         }
         self._draw_count = 0
         return {**self.inner.record(), **row, **self._report.take()}

@@ -41,14 +41,13 @@ def test_two_keys_of_one_measure_are_said_once() -> None:
 
 @pytest.mark.parametrize("kind", ["clip_cov", "kl_cov"])
 def test_tokens_chosen_by_covariance_are_counted_beside_the_clip_that_is_gone(kind: str) -> None:
-    other = "algorithm/surrogate=ppo_clip"
-    chosen, clipped = found([other], [f"algorithm/surrogate={kind}"])
+    other, same = "algorithm/surrogate=ppo_clip", f"algorithm/surrogate={kind}"
+    chosen, clipped = found([other], [same])
     assert (chosen.fields, chosen.arm) == (("selected_fraction",), "new")
     assert (clipped.fields, clipped.arm) == (("clip_fraction_low", "clip_fraction_high"), "old")
-    assert chosen.text(0.0002) == "0.02 % of tokens, hardly engaged"
-    (more,) = found(
-        [f"algorithm/surrogate={kind}"], [f"algorithm/surrogate={kind}", "algorithm.surrogate.fraction=0.1"]
-    )
+    assert chosen.text(0.0002) == "0.02 % of tokens"
+    assert {one.arm for one in found([other], ["algorithm/surrogate=divergence_mask"])} == {"new", "old"}
+    (more,) = found([same], [same, "algorithm.surrogate.fraction=0.1"])
     assert (more.fields, more.arm) == (("selected_fraction",), "new")
 
 
