@@ -293,9 +293,7 @@ def _chart_runs(frame: pd.DataFrame, where: dict[str, object], notes: list[str])
         run, _, metric = name.rpartition(" - ")
         parts = _RUN_NAME.fullmatch(run)
         if parts is None:
-            raise TableError(
-                f"run {run!r} of the chart does not end in its seed (grpo-seed1); export the table of runs"
-            )
+            raise TableError(f"run {run!r} of the chart does not end in its seed (grpo-seed1); export a table of runs")
         if name in found:
             rows.setdefault(run, {"arm": parts[1], "seed": int(parts[2])})[metric] = found[name]
         else:

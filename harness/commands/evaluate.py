@@ -115,9 +115,7 @@ def evaluate_again(items: Sequence[str]) -> int:
     store = ResultStore(str(values.pop("runtime.results", compose_run([]).runtime.results)))
     if "verifier" not in values:
         names = " | ".join(options("verifier"))
-        raise ConfigError(
-            f"evaluate regrade= needs new rules: verifier={names}; verifier.KEY= changes single ones of them"
-        )
+        raise ConfigError(f"evaluate regrade= needs new rules: verifier={names}; verifier.KEY= changes single ones")
     with MathVerifier(verifier_config(values)) as verifier:
         frame = regrade(stored_name(store, result), store, verifier)
     print("\n".join(changed_lines(frame)))

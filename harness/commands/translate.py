@@ -45,9 +45,7 @@ _TESTBED_KEEPS = re.compile(
     r"(model|task|engine|verifier|evaluation|optimizer|sampling|training|seed)\b(?!\.(temperature|top_))|algorithm\.(prompts_per_step|"
     r"updates_per_step|aggregation\.(constant_tokens|micro_batch_responses))"
 )
-_HELP = (
-    "from=trl|verl with file=FILE and settings of theirs, or to=trl|verl with Hydra overrides such as algorithm=dapo"
-)
+_HELP = "from=trl|verl with file=FILE and their settings, or to=trl|verl with Hydra overrides such as algorithm=dapo"
 ARGUMENTS = {"settings": {"nargs": "+", "metavar": "key=value", "help": _HELP}}
 
 

@@ -1,7 +1,9 @@
 """The summary of graded samples as written to disk: one shape for recorded samples and for models."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,11 @@ from harness.evaluation.metrics.names import (
 )
 from harness.statistics.intervals import problems_interval
 from harness.verify import TROUBLE
-from harness.verify.compare import magnitudes
+from harness.verify.compare import value_forms
+from harness.verify.read.answers import read_text
+from harness.verify.read.expressions import names_of
+from harness.verify.read.grammar import Node
+from harness.verify.read.values import NoValue, calls, is_real, value
 
 SCHEMA_VERSION = 1
 INTERVAL_METHOD = (
@@ -33,6 +39,7 @@ INTERVAL_METHOD = (
 )
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")  # one text a value
 _DIGITS = re.compile(r"-?[0-9]{1,1000}")
+_KEY_STEPS = 10**5
 
 
 def code_samples(frame: pd.DataFrame, length: str, equivalent: Equivalence | None) -> Samples:
@@ -110,6 +117,37 @@ def voting_answers(frame: pd.DataFrame, equivalent: Equivalence) -> list[str | N
         for row, text in zip(rows, first, strict=True):
             votes[row] = text
     return votes
+
+
+def magnitudes(text: str) -> tuple[int, ...]:
+    """Return keys of an answer: two answers that the verifier holds equal share one, or one of them has none.
+
+    They are its value at fixed values of its letters, in steps far wider than any rounding, and the next step. What is compared by more
+    than a value has none: units, percent, words, ratios, functions.
+    """
+    try:
+        numbers = _numbers(read_text(text))
+    except (NoValue, RecursionError):
+        return ()
+    low, high = min(numbers), max(numbers)  # the same in any order, and with items said twice
+    step = math.floor((low if low == high else high + 7 * low) * _KEY_STEPS)
+    return step, step + 1
+
+
+def _numbers(node: Node) -> list[Fraction]:
+    forms = value_forms(node, strict=True) if node.kind == "relation" and len(node.items) == 2 else ()
+    if len(forms) == 1:
+        return _numbers(forms[0])
+    if node.kind in ("list", "set", "bracket") and node.items:
+        return [number for item in node.items for number in _numbers(item)]
+    is_more = node.unit or node.percent or node.modulus or node.items
+    # Functions may be read in more ways than one; roots are not.
+    if node.tree is None or is_more or calls(node.tree) - {"root"} or node.text.startswith((r"\emptyset", r"\mathbb")):
+        raise NoValue
+    number = value(node.tree, {name: Fraction(3 + sum(map(ord, name)) % 97, 7) for name in names_of(node.tree)})
+    if not is_real(number) or not abs(number) < 10**30:
+        raise NoValue
+    return [number if isinstance(number, Fraction) else Fraction(str(number.real))]
 
 
 def _equal(pairs: Sequence[tuple[str, str]], equivalent: Equivalence) -> list[bool]:

@@ -293,9 +293,7 @@ def _model(source: Settings, out: Translation) -> None:
         out.set("seed", seed)
     dataset, path = (source.get("dataset_name"), source.text("model_name_or_path", source.text("_name_or_path")))
     if dataset is not None:
-        out.cannot(
-            "dataset_name", dataset, "choose task=, or task=dataset with task.source, task.revision, task.fields"
-        )
+        out.cannot("dataset_name", dataset, "choose task=, or task=dataset with task.source, revision, fields")
     rank = (source.count("lora_r") or _LORA_RANK) if source.flag("use_peft") else 0
     targets = source.names("lora_target_modules")
     if rank and not targets:

@@ -212,9 +212,7 @@ def _optimizer(source: Settings, out: Translation) -> None:
         out.set("optimizer.beta1", betas[0])
         out.set("optimizer.beta2", betas[1])
     if old in source and (clip not in source or source.get(old) != source.get(clip)):
-        out.cannot(
-            old, source.get(old), f"read by nothing from verl 0.8 on, where {clip} clips; before, it was this one"
-        )
+        out.cannot(old, source.get(old), f"read by nothing from verl 0.8 on, where {clip} clips; before, it was this")
     override_key = f"{OPTIMIZER}.override_optimizer_config"
     if override_key in source and not source.get(override_key):
         out.set("optimizer.epsilon", 1e-8)  # AdamW's own

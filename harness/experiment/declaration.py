@@ -141,9 +141,7 @@ class Experiment:
             if value and name != way:
                 raise ConfigError(f"experiment.{name}={value} has no effect beside experiment.{way}; leave one out")
         if self.design in ("leave_one_out", "factorial"):
-            raise ConfigError(
-                f"experiment.design={self.design} makes its arms from experiment.patches, not from a list"
-            )
+            raise ConfigError(f"experiment.design={self.design} makes its arms of experiment.patches, not of a list")
 
     def _check_looks(self) -> None:
         check_numbers(self.looks)

@@ -147,9 +147,7 @@ def _check_levels(name: str, changes: Mapping[str, Changes]) -> None:
             where = "patches" if name == second else f"factors.{name}"
             if first == NONE:
                 raise ConfigError(f"experiment.{where}: {second!r} changes nothing on this base; take it out")
-            raise ConfigError(
-                f"experiment.factors.{name}: {first!r} and {second!r} are one configuration; take one out"
-            )
+            raise ConfigError(f"experiment.factors.{name}: {first!r} and {second!r} are one configuration; drop one")
 
 
 def _overridden_keys(patch: str, base: Sequence[str]) -> list[str]:

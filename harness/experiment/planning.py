@@ -293,9 +293,7 @@ def _refuse_unfit(experiment: Experiment, arms: Sequence[PlannedArm]) -> None:
         for metric in asked_metrics(experiment.metrics):
             if isinstance(metric.parameter, int) and metric.parameter > samples:
                 key = f"evaluation.samples_per_problem={metric.parameter}"
-                raise ConfigError(
-                    f"experiment.metric={metric.name}: arm {arm.name!r} takes {samples} samples; set {key}"
-                )
+                raise ConfigError(f"experiment.metric={metric.name}: arm {arm.name!r} has {samples} samples; set {key}")
         if experiment.match != "steps" and config.optimizer.decay != "none":
             rates = f"optimizer.decay={config.optimizer.decay} of arm {arm.name!r}: budgets would give arms other rates"
             raise ConfigError(f"experiment.match={experiment.match} with {rates}; set optimizer.decay=none")

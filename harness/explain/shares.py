@@ -93,9 +93,7 @@ def _per_token(name: str, values: LogProbs | None, lengths: Sequence[int]) -> tu
     for rollout, length in zip(values, lengths, strict=True):
         row = (float(rollout),) * length if isinstance(rollout, int | float) else tuple(map(float, rollout))
         if len(row) != length:
-            raise ConfigError(
-                f"{name}: a rollout of {length} tokens has {len(row)} values; give one a token, or one number"
-            )
+            raise ConfigError(f"{name}: a rollout of {length} tokens has {len(row)} values; give one a token, or one")
         if not all(-math.inf < log_prob <= 0 for log_prob in row):
             raise ConfigError(f"{name} must be finite numbers of at most 0: logarithms of probabilities")
         rows.append(row)

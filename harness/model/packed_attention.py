@@ -201,9 +201,7 @@ def rehearse(config: Any, score: Callable[..., Any], dtype: torch.dtype) -> None
         raise misfit(kind, error) from error
     fault = ""
     if len(calls) < layers:
-        fault = (
-            f"{layers - len(calls)} of its {layers} layers do not attend through the transformers attention interface"
-        )
+        fault = f"{layers - len(calls)} of its {layers} layers do not attend through transformers' attention interface"
     elif float((packed - alone).abs().max()) > _LEAK.get(dtype, 0.1):
         fault = "the tokens of one sequence change the scores of another"
     if fault:

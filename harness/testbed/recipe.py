@@ -51,9 +51,7 @@ class BaseSet:
         parts += [(self.folder / name, name, digest) for name, digest in self.files.items()]
         for source, name, digest in parts:
             if not source.exists() or file_hash(source) != digest:
-                raise ConfigError(
-                    f"{source} is not the file that {self.folder / MANIFEST} names; reinstall rlvr-harness"
-                )
+                raise ConfigError(f"{source} is not the file {self.folder / MANIFEST} names; reinstall rlvr-harness")
             shutil.copyfile(source, folder / name)
 
 

@@ -118,9 +118,7 @@ class TrackerFeed:
         if self._trackers:
             self._thread.join(PATIENCE_SECONDS)
         if self._thread.is_alive():
-            sys.stderr.write(
-                "the trackers did not take all rows in time; the store has them (metrics.jsonl of each run)\n"
-            )
+            sys.stderr.write("trackers did not take all rows in time; the store has them (metrics.jsonl of each run)\n")
 
     def _work(self) -> None:
         feeds: dict[str, list[_RunFeed]] = {}

@@ -81,9 +81,7 @@ def calibrate(parts: RunParts) -> None:
         parts.curriculum.calibrate(rates)
         spent, limit = parts.progress.generated_tokens, parts.config.training.generated_tokens
         if limit is not None and spent >= limit:  # the run would end as if it had been trained
-            raise ConfigError(
-                f"the curriculum took {spent} of training.generated_tokens={limit} and leaves none: raise it"
-            )
+            raise ConfigError(f"the curriculum took {spent} of training.generated_tokens={limit}: raise it")
 
 
 def take_step(parts: RunParts, attempt: int) -> None:

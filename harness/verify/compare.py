@@ -4,22 +4,22 @@ Structure is compared here, part by part; a pair of formulas without values goes
 which sends the whole pair to a worker.
 """
 
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations
 
 from harness.verify.read.answers import read_text
 from harness.verify.read.expressions import names_of
 from harness.verify.read.grammar import Node, agree
 from harness.verify.read.symbols import GREEK
-from harness.verify.read.values import DECIMAL_DIGITS, NoValue, as_real, calls, is_real, ratio_sign, trees_equal, value
+from harness.verify.read.values import DECIMAL_DIGITS, as_real, ratio_sign, trees_equal
 from harness.verify.regions import same_set
 
 Leaf = Callable[[str, str], bool | None]
 _MAX_UNORDERED = 64
+_MOST_SIDES = 12  # of numbers in a chain of equations
 _TURNED = {"<": ">", ">": "<", r"\le": r"\ge", r"\ge": r"\le"}
 _SET_SIGNS = ("<", ">", r"\le", r"\ge", r"\ne", r"\mathbb", r"\cup", r"\in")
 # What names a quantity: `x`, `x_1`, `f(x)`, `f'(1)`, `P(A)`, `AB`, `|AB|`, `[ABC]`, `\overline{AB}`, `(p,q)`.
@@ -28,7 +28,6 @@ _NAME = re.compile(
     rf"{_LETTER}(?:\^\{{?(?:-1|\*)\}}?)?(?:\([^=<>]*\))?|\|[A-Z]{{2,3}}\||\[[A-Z]{{3,}}\]|\\overline\{{[A-Z]{{1,3}}\}}|\((?:{_LETTER},)+{_LETTER}\)"
     r"|\\(?:deg|arg|det|min|max|Re|Im)[^\d=]*"
 )
-_STEPS = 10**5  # of the keys of votes
 _BARE_LOG = re.compile(r"\\log(?!\s*_)")
 
 
@@ -192,6 +191,8 @@ class Comparison:
 
     def _by_leaf(self, gold: Node, answer: Node) -> bool | None:
         """Ask Math-Verify; what lacks an operand is no formula."""
+        if gold.text.count("'") != answer.text.count("'"):
+            return False  # Math-Verify takes `y''` for `y`
         unread = (node.text for node in (gold, answer) if node.kind == "formula" and node.tree is None)
         return self.leaf(gold.text, answer.text) if all(any(map(str.isalpha, text)) for text in unread) else False
 
@@ -241,7 +242,7 @@ def value_forms(relation: Node, strict: bool) -> list[Node]:
     if any(sign not in ("=", r"\approx") for sign in signs) or _contradicts(relation):
         return []
     if is_name(first):
-        return [item for item in rest if item.text != first.text]
+        return [item for item in rest if item.text != first.text and (item is last or item.number is not None)]
     if last.kind == "bracket" and any(item.kind == "bracket" for item in last.items):
         return [last]  # A^2 = a matrix
     constants = [item for item in items if item.number is not None]
@@ -260,10 +261,12 @@ def value_forms(relation: Node, strict: bool) -> list[Node]:
 def _contradicts(relation: Node) -> bool:
     """Return whether sides are numbers that no rounding makes equal; beside a sign of approximation a formula may be off by a hundredth."""
     loose = r"\approx" in relation.mark
-    constants = [item for item in relation.items if item.number is not None and not item.percent and not is_name(item)]
-    return not all(
-        agree(a, b, 1) or (loose and (agree(a, b, 0) if a.is_numeral and b.is_numeral else abs(x - y) <= abs(x) / 100))
-        for (a, x), (b, y) in pairwise((item, as_real(item.number)) for item in constants)
+    constants = [item for item in relation.items if item.number is not None and not is_name(item)]
+    return len(constants) > _MOST_SIDES or not all(
+        agree(a, b, 1)
+        or (a.percent != b.percent and agree(replace(a, percent=False), replace(b, percent=False), 1))
+        or (loose and (agree(a, b, 0) if a.is_numeral and b.is_numeral else abs(x - y) <= abs(x) / 50))
+        for (a, x), (b, y) in combinations(((item, as_real(item.number)) for item in constants), 2)
     )
 
 
@@ -284,34 +287,3 @@ def _may_be_renamed(gold: str, answer: str) -> bool:
     """Return whether two names may name one thing: `f(x)` and `y`; `x_1` and `x_2`, `(p,q)` and `(q,p)`, `AB` and `CD` are two."""
     is_y = "(" not in (gold[0], answer[0]) and (gold in "yz" or answer in "yz")
     return "(" in gold + answer and sorted(gold) != sorted(answer) and (is_y or gold[0] == answer[0])
-
-
-def magnitudes(text: str) -> tuple[int, ...]:
-    """Return keys of an answer: two answers that the verifier holds equal share one, or one of them has none.
-
-    They are its value at fixed values of its letters, in steps far wider than any rounding, and the next step. What is compared by more
-    than a value has none: units, percent, words, ratios, functions.
-    """
-    try:
-        numbers = _numbers(read_text(text))
-    except (NoValue, RecursionError):
-        return ()
-    low, high = min(numbers), max(numbers)  # the same in any order, and with items said twice
-    step = math.floor((low if low == high else high + 7 * low) * _STEPS)
-    return step, step + 1
-
-
-def _numbers(node: Node) -> list[Fraction]:
-    forms = value_forms(node, strict=True) if node.kind == "relation" and len(node.items) == 2 else ()
-    if len(forms) == 1:
-        return _numbers(forms[0])
-    if node.kind in ("list", "set", "bracket") and node.items:
-        return [number for item in node.items for number in _numbers(item)]
-    is_more = node.unit or node.percent or node.modulus or node.items
-    # Functions may be read in more ways than one; roots are not.
-    if node.tree is None or is_more or calls(node.tree) - {"root"} or node.text.startswith((r"\emptyset", r"\mathbb")):
-        raise NoValue
-    number = value(node.tree, {name: Fraction(3 + sum(map(ord, name)) % 97, 7) for name in names_of(node.tree)})
-    if not is_real(number) or not abs(number) < 10**30:
-        raise NoValue
-    return [number if isinstance(number, Fraction) else Fraction(str(number.real))]

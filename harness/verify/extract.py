@@ -36,7 +36,7 @@ _LEAD = re.compile(
 _COPULA = re.compile(rf"(?P<between>(?:[^\n.:=]|\.(?! )){{0,{_BESIDE_CHARS}}}?)(?:[:=：]|\b(?:is|are|be|equals|was)\b)")
 _SPECIAL_TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>|<eos>|</(?:final_)?answer>|<end_of_turn>")
 _AFTER_ANSWER = re.compile(
-    r"(?:[\s.,;:!?*_`'\"$\)\]}。]|<\|[^|<>\n]{1,40}\|>|</?[a-z_]{1,20}>|\\[\])}]|\\end\{[a-z*]{1,12}\})*"
+    r"(?:[\s.,;:!?*_`'\"$\)\]}。-]|<\|[^|<>\n]{1,40}\|>|</?[a-z_]{1,20}>|\\[\])}]|\\end\{[a-z*]{1,12}\})*"
 )
 _DENIED = re.compile(
     r"(?:\b(?:not|cannot|neither|never|nor|anything but|rather than|instead of)|n['’]t"
@@ -81,7 +81,8 @@ def ends_response(response: str, end: int) -> bool:
     rest = response[end : end + _LINE_CHARS + 1]
     if len(rest) > _LINE_CHARS:
         return False
-    return _AFTER_ANSWER.fullmatch(rest) is not None or _adds_nothing(_SPECIAL_TOKEN.sub(" ", rest))
+    words = _SPECIAL_TOKEN.sub(" ", rest).replace(" such ", " ")
+    return _AFTER_ANSWER.fullmatch(rest) is not None or _adds_nothing(words)
 
 
 def _adds_nothing(text: str) -> bool:

@@ -100,8 +100,9 @@ def _functions(leaf: Node) -> set[str]:
 
 def _is_restated(gold: Node, answer: Node, problem: str) -> bool:
     """Return whether an answer only repeats what the problem's text says: an expression, or a number in another notation."""
-    is_plain = answer.is_numeral and "^" not in answer.text and answer.unit == gold.unit
-    if gold.text == answer.text or (is_plain and (answer.percent <= gold.percent or answer.tree == gold.tree)):
+    is_plain = answer.is_numeral and (gold.is_numeral or answer.unit == gold.unit) and answer.percent <= gold.percent
+    is_spelling = is_plain or (gold.tree is not None and gold.tree == answer.tree)
+    if gold.text == answer.text or (is_spelling and "10^" not in answer.text):
         return False
     text = re.escape("".join(answer.text.split()))
     return re.search(rf"(?<![\d.]){text}(?!\d|\.\d)", _shown(problem)) is not None

@@ -29,7 +29,7 @@ def read_gold(raw: str) -> Node:
     """Return what a gold answer says; a node without text where it cannot be read, or is no answer."""
     if not is_no_answer(raw):
         with contextlib.suppress(RecursionError):
-            node = read_text(_answer_in(restore_escapes(raw)))
+            node = read_text(_answer_in(restore_escapes(raw)).replace("np.", ""))
             return Node("words", "") if node.is_out_of_reach else node
     return Node("words", "")
 

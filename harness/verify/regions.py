@@ -14,7 +14,7 @@ from harness.verify.read.values import NoValue, Number, as_real, is_real, number
 
 # Which orders of two numbers (below, equal, above) each sign allows.
 _REALS = r"\mathbb{R}"
-_ALLOWED = {"<": (-1,), ">": (1,), r"\le": (-1, 0), r"\ge": (0, 1), r"\ne": (-1, 1)}
+_ALLOWED = {"=": (0,), "<": (-1,), ">": (1,), r"\le": (-1, 0), r"\ge": (0, 1), r"\ne": (-1, 1)}
 
 
 def same_set(gold: Node, answer: Node) -> bool | None:

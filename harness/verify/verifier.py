@@ -24,7 +24,7 @@ from harness.verify.read.tokens import MAX_CHARS
 from harness.verify.read.values import DECIMAL_DIGITS
 from harness.verify.read.words import asks_for_point
 
-GRAMMAR_VERSION = 31  # golds that are pending or were not found
+GRAMMAR_VERSION = 32  # chains of percents and roundings; `to`; letters of integers
 _PACKAGES = ("math-verify", "latex2sympy2_extended", "sympy", "mpmath", "antlr4-python3-runtime")
 _TRANSIENT = ("timeout", "killed", "error")
 _GOLDS_REMEMBERED = 50_000

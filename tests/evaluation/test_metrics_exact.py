@@ -19,8 +19,7 @@ from analysis.tables.evaluation import evaluation_table
 from harness.configuration.error import ConfigError
 from harness.evaluation.metrics import names as metrics
 from harness.evaluation.metrics.names import count_votes, default_ks, majority_at_k, representatives
-from harness.evaluation.result import code_samples, result_of, voting_answers
-from harness.verify.compare import magnitudes
+from harness.evaluation.result import code_samples, magnitudes, result_of, voting_answers
 
 
 def subsets(values, k):

@@ -28,7 +28,7 @@ UNFIT: dict[str, tuple[dict[str, Any], str]] = {
     "lfm2": (LFM2, "2 of its 4 layers do not attend"),
     "falcon_h1": ({"num_hidden_layers": 1}, "the tokens of one sequence change the scores of another"),
     "stablelm": ({}, "does not tell its attention where packed sequences end"),
-    "bloom": ({"n_head": 4, "n_layer": 2}, "do not attend through the transformers attention interface"),
+    "bloom": ({"n_head": 4, "n_layer": 2}, "do not attend through transformers' attention interface"),
 }
 
 

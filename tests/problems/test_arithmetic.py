@@ -41,7 +41,7 @@ def test_splits_are_disjoint_deterministic_and_equally_wide() -> None:
 
 
 def test_more_problems_than_the_split_holds_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="lower `problems`"):
+    with pytest.raises(ConfigError, match="lower problems="):
         load(Config(split="heldout", problems=1000, max_operations=1))
 
 

@@ -115,7 +115,7 @@ def test_the_same_run_in_another_root_or_made_anew_is_another_run_of_wandb(store
     [
         ("raise_on_init", "tracker wandb gets no more of this run"),
         ("raise_on_log", "tracker wandb gets no more of this run"),
-        ("hang", "the trackers did not take all rows in time; the store has them"),
+        ("hang", "trackers did not take all rows in time; the store has them"),
     ],
 )
 def test_a_tracker_that_fails_or_hangs_disturbs_no_run(store, monkeypatch, capsys, fault, says):

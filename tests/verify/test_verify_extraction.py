@@ -7,8 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tables import table
 
+from harness.evaluation.result import magnitudes
 from harness.verify import MathVerifier, VerifierConfig
-from harness.verify.compare import Comparison, magnitudes
+from harness.verify.compare import Comparison
 from harness.verify.extract import extract
 from harness.verify.form import is_unevaluated
 from harness.verify.gold import read_gold

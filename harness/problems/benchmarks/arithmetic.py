@@ -111,9 +111,7 @@ def load(config: Config) -> Benchmark:
         chain = draw_of_split(rng, config, held_out)
         misses = misses + 1 if chain in chains else 0
         if misses > 100_000:
-            raise ConfigError(
-                f"{config.split} has {len(chains)} distinct chains, not {config.problems}; lower `problems`"
-            )
+            raise ConfigError(f"{config.split} has {len(chains)} distinct chains; lower problems={config.problems}")
         chains.setdefault(chain)
     return Benchmark(
         name=f"arithmetic_{config.split}",

@@ -146,6 +146,9 @@ class _Reader:
             return ("name", f"{text}_{render(script.items) or script.text}")
         while self.operator("'") is not None:
             text += "'"
+        group = self.token()
+        if group is not None and group.text == "(" and [item.text for item in group.items] == ["0"]:
+            text += f"({self.take().items[0].text})"
         return ("constant", _CONSTANTS[text]) if text in _CONSTANTS else ("name", text)
 
     def command(self, name: str) -> Tree:
@@ -203,6 +206,7 @@ def number(text: str) -> Tree:
     first, *parts = re.findall(r"-?[\d.]+", text)
     if "times" in text:
         value = Fraction(first) * Fraction(10) ** int(parts[1])
+        return ("number", value, max(len(first.partition(".")[2]) - int(parts[1]), -1))
     elif "frac" in text:
         value = int(first) + Fraction(int(parts[0]), int(parts[1]))
         if not int(parts[0]):

@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 
 from harness.verify.read import words
 from harness.verify.read.expressions import Tree, expression, is_numeral, names_of
@@ -184,8 +185,9 @@ def label(tokens: Sequence[Token]) -> tuple[str, Sequence[Token]] | None:
         return letter, rest
     if rest[0].text == "(" and letter_of(rest[0]):
         return None  # two options
-    follows = rest[0].spaced and rest[0].kind not in ("operator", "relation", "separator")
-    return (letter, rest) if (follows or rest[0].upright) and words.class_of(rest[0].text) not in "crk" else None
+    is_apart = rest[0].spaced and rest[0].kind not in ("operator", "relation")
+    follows = (is_apart or rest[0].upright) and rest[0].kind != "separator"
+    return (letter, rest) if follows and words.class_of(rest[0].text) not in "crk" else None
 
 
 def _choice(tokens: Sequence[Token], text: str) -> Node | None:
@@ -246,7 +248,10 @@ def _divided(tokens: Sequence[Token], text: str) -> Node | None:
     """A relation, a union of sets, or a ratio (`3:4`, `3 to 4`)."""
     if not any(token.kind == "relation" or token.text in _DIVIDERS for token in tokens):
         return None
-    tokens = [Token("mark", ":") if token.text == "to" and token.kind == "word" else token for token in tokens]
+    is_ratio = any(a.text == "to" and b.kind in ("number", "name", "group", "command") for a, b in pairwise(tokens))
+    tokens = [
+        Token("mark", ":") if is_ratio and (token.kind, token.text) == ("word", "to") else token for token in tokens
+    ]
     for kind, token_kind, signs in _DIVIDED:
         sides, found = split(tokens, token_kind, *signs)
         if found and not all(sides):
@@ -317,7 +322,8 @@ def _quantity(tokens: Sequence[Token], text: str) -> Node | None:
 def _measured(tokens: Sequence[Token], text: str) -> Node | None:
     start = next((place for place in range(1, len(tokens)) if _begins_unit(tokens, place)), len(tokens))
     bare, tail = tokens[:start], tokens[start:]
-    if not tail or any(token.kind == "word" for token in bare) or (bare[-1].text == "%" and tail[0].text == "of"):
+    is_share = bare[-1].text == "%" and any(token.kind != "word" for token in tail)  # 30% of 100
+    if not tail or is_share or any(token.kind == "word" for token in bare):
         return None
     scale = words.SCALES.get(tail[0].text.removesuffix("s"), 1)
     unit, number = _unit(tail[scale > 1 :]), value(bare[:-1] if bare[-1].text == "*" else bare)  # 5 \cdot \text{cm}
@@ -342,9 +348,9 @@ def _unit(tail: Sequence[Token]) -> str | None:
     """Return the units of measure among the words behind a number, None where these do something else to it."""
     names: list[str] = []
     power = ""
-    for token in tail:
+    for place, token in enumerate(tail):
         unit = words.unit_of(token.text.lower()) or (token.text if token.text in words.UNIT_LETTERS else "")
-        if token.kind == "word" and words.class_of(token.text) == "p" and not unit:
+        if token.kind == "word" and (words.class_of(token.text) == "p" or (place and token.text == "to")) and not unit:
             break
         is_power = token.kind == "group" or token.text in ("2", "3")
         is_foreign = token.kind in ("relation", "separator", "number") and not is_power

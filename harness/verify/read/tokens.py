@@ -30,9 +30,10 @@ _DRESS = re.compile(
 _MATRIX = re.compile(
     r"\\begin\s*\{([pb]?(?:small)?matrix|array|cases)\}(?:\s*\{[lcr| ]*\})?(.*?)\\end\s*\{\1\}", re.DOTALL
 )
+_PRIMES = re.compile(r"\^\s*(?:\{\s*(?:\\prime\s*)+\}|\\prime)")
 _DOUBLED = re.compile(r"\\\\(?=[A-Za-z{}])")
 _MONEY = re.compile(r"(?<!\\)\$(?=\d[^$\s]*(?:\s[^$]*)?$|\d[^$\s]*\s(?:[^$]*\s)?\$\d)")
-_GROUPING = r"(?:,|\{,\}|,\\!|\\[,;!: ]|[' ~])"
+_GROUPING = r"(?:,|\{,\}|,\\! ?|\\[,;!: ]|[' ~])"
 NUMBER = (
     rf"(?P<grouped>(?<!\d)(?<!\d,)[1-9](?:\d{{0,2}}(?:{_GROUPING}\d{{3}})+|\d?(?:,\d\d)+,\d{{3}})(?:\.\d+)?(?!,?\d))"
     r"|(?P<european>(?<![\d.])[1-9]\d{0,2}(?:(?:\.\d{3}){2,}|(?:\.\d{3})+,\d{1,2})(?![\d,]))"
@@ -54,7 +55,7 @@ _TOKEN = re.compile(
     r"|(?P<ordinal>(?:(?<=1)st|(?<=2)nd|(?<=3)rd|(?<=[04-9])th|(?<=1[1-3])th)(?![a-zA-Z]|\s*[-+*/^=])"
     r"|(?<=\d)\^\s*\{?\s*(?:\\(?:text|mathrm)\s*\{)?\s*(?:st|nd|rd|th)\s*\}{0,2})"
     r"|(?P<letters>[^\W\d_]+(?:'(?:t|s|re|ve|ll|d|m)(?![a-zA-Z]))?(?:(?<=\be)\.g|(?<=\bi)\.e|(?<=\b[ap])\.?\s?m(?![a-zA-Z]))?)"
-    r"|(?P<dash>—|–(?=\s)|--+)|(?P<quote>(?<![\w)}])'|'(?=\w{2}))"
+    r"|(?P<dash>—|–(?=\s)|--+)|(?P<quote>(?<![\w)}'])'|'(?=\w{2}))"
     r"|(?P<mark>(?<=[\d)}\]])!(?==)|<=|>=|=<|!=|==|:=|&[lg][te];|\.\.\.|\+/-|\$\$|.)",
     re.DOTALL,
 )
@@ -96,7 +97,7 @@ def tokenize(text: str) -> tuple[Token, ...]:
     text = fold(restore_escapes(text))
     if "\\" in text or "<" in text or "&" in text:
         text = _MATRIX.sub(_as_tuple, text)
-        text = _DOUBLED.sub(r"\\", _DRESS.sub(" ", text))
+        text = _DOUBLED.sub(r"\\", _DRESS.sub(" ", _PRIMES.sub(lambda match: "'" * match[0].count("e"), text)))
     return _Scanner(_MONEY.sub(r"\\$", text) if "$" in text else text).tokens()
 
 

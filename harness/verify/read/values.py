@@ -30,6 +30,7 @@ _FAR = 10_000  # times a point, so that `|x-2024|` turns before it
 _COORDINATES = [Fraction(n, 1000) for n in (2857, 4013, 1301, 1433, 2927, 7331, 5171, 3607)]
 _LOCAL = threading.local()
 _DISCRETE = frozenset(("factorial", "binom", "gcd", "lcm", "mod"))
+_STEPS, _WHOLE = frozenset(("floor", "ceil")), frozenset("ijkmnKMN")  # functions with steps, names of integers
 
 
 class NoValue(Exception):
@@ -106,6 +107,8 @@ def _approximate(name: str, x: list[Any], mp: Any) -> Number:
     bound = abs(x[1]) * max(1, abs(mp.mag(x[0]))) if name == "^" and x[0] else max(map(abs, x))
     if (bound > _MAX_MAGNITUDE and name not in ("abs", "ln")) or (name == "^" and not x[0]):
         raise NoValue
+    if name in _STEPS and abs(x[0] - mp.nint(x[0])) < mp.mpf(10) ** -_TOLERANCE:
+        return mp.nint(x[0])
     if name == "degree":
         return x[0] * mp.pi / 180
     if name == "cis":
@@ -173,7 +176,8 @@ def trees_equal(gold: Tree, answer: Tree) -> bool | None:
     names = sorted({*names_of(gold), *names_of(answer)})
     if len(names) > len(_COORDINATES):
         return None
-    is_discrete = not _DISCRETE.isdisjoint(calls(gold) | calls(answer))
+    called = calls(gold) | calls(answer)
+    is_discrete = not _DISCRETE.isdisjoint(called) or (not _STEPS.isdisjoint(called) and _WHOLE.issuperset(names))
     found = [_equal_at(gold, answer, *point) for point in _points(names, is_discrete)]
     return False if False in found else True if True in found else None
 
@@ -194,13 +198,13 @@ def _equal_at(gold: Tree, answer: Tree, point: Point, must_be_real: bool) -> boo
 def _points(names: list[str], is_discrete: bool) -> Iterator[tuple[Point, bool]]:
     """Yield fixed points for unknowns, and whether only real values count there."""
     if is_discrete or not names:
-        for turn in range(3 if names else 1):
-            yield {name: Fraction(3 + (5 * place + 4 * turn) % 11) for place, name in enumerate(names)}, False
+        for turn in range(12 if names else 1):
+            yield {name: Fraction(2 + (5 * place + 7 * turn) % 37) for place, name in enumerate(names)}, False
         return
     near = [dict(zip(names, _COORDINATES[turn:] + _COORDINATES[:turn], strict=False)) for turn in range(3)]
     far = [{name: number * _FAR for name, number in point.items()} for point in near[:2]]
     yield from ((point, False) for point in near)
-    yield from ((point, True) for point in far)
+    yield from ((point, True) for point in [*far, {name: number / 10 for name, number in near[0].items()}])
     # One sign at a time: `\sqrt{hg}` asks of h and g to have one sign, and physics for the positive one.
     yield from (({**point, name: -point[name]}, True) for point in (*near, far[0]) for name in names)
 
