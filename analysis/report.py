@@ -50,7 +50,7 @@ def write_answer(
     Everything but the seconds in ``tables/answer.md``, ``frames/steps.*``, ``methods/`` and ``report.html`` is a pure
     function of the deterministic content of the store.
     ``out_dir`` is the experiment's folder in the store unless given; ``figures``, ``tables``: ``main`` or ``all``;
-    ``columns``: those of LaTeX tables (none: all); ``results``: the experiment where it has been read; ``replace``:
+    ``columns``: those of LaTeX tables (none: score, difference); ``results``: the experiment where it has been read; ``replace``:
     the tables and figures that an earlier report wrote there, and this one does not, are deleted. Raises `ValueError` for a part or
     an amount that is none of these.
     """

@@ -261,9 +261,7 @@ def _require_finished(frame: pd.DataFrame, where: Mapping[str, object]) -> None:
     states = frame[column].astype(str).str.lower()
     if (states == "finished").any() and (others := states[states != "finished"]).any():
         counts = ", ".join(f"{count} {name}" for name, count in others.value_counts().items())
-        raise TableError(
-            f"runs that have not finished are among the rows ({counts}); where.{column}=finished leaves them out"
-        )
+        raise TableError(f"unfinished runs are among the rows ({counts}); where.{column}=finished leaves them out")
 
 
 def _is_chart(frame: pd.DataFrame) -> bool:
@@ -449,9 +447,7 @@ def _guess_unit(rows: pd.DataFrame, notes: list[str]) -> str:
         largest = rows.groupby(name, sort=False)["value"].max()
         if places := list(largest.index[(largest > 0) & (largest <= 1)]):
             text = f"{name} {', '.join(map(str, places[:_LIMIT]))}"
-            raise TableError(
-                f"per cent and fractions are mixed: {text} has no score above 1; make them one, or give unit=percent"
-            )
+            raise TableError(f"per cent and fractions are mixed: {text} has no score above 1; mend it, or unit=percent")
     notes.append("unit: per cent")
     return "percent"
 
@@ -460,9 +456,7 @@ def _baselines(rows: pd.DataFrame, requests: Sequence[str], notes: list[str]) ->
     """Group → its baseline. Raises `TableError` for one that is not there, and for too many arms."""
     arms = {str(group): list(map(str, part["arm"].unique())) for group, part in rows.groupby("group", sort=False)}
     if (count := max(map(len, arms.values()))) > _MOST_ARMS:
-        raise TableError(
-            f"{count:,} arms are more than {_MOST_ARMS}; arm= names the configurations, where= and by= fewer"
-        )
+        raise TableError(f"{count:,} arms are over {_MOST_ARMS}; arm= names the configurations, where= and by= fewer")
     all_arms = list(dict.fromkeys(arm for names in arms.values() for arm in names))
     if list(requests) == [ABOVE]:
         return dict.fromkeys(arms, ABOVE)

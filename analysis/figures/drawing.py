@@ -74,7 +74,7 @@ def name_lines(figure: Figure, experiment: Frames, *, first: Sequence[Line2D] = 
     """Name the arms in a legend below, after the labelled lines ``first``; bands and thin lines too where they are drawn."""
     looks, arms = appearances(experiment.plan.arms), experiment.plan.arms
     handles: list[Any] = [*first, *(Line2D([], [], label=arm.label, **looks[arm.name].pen()) for arm in arms)]
-    if len(arms) <= FEW:
+    if len(arms) <= FEW and max(experiment.plan.seed_counts) > 1:
         label = f"95 % t interval over {experiment.plan.replicate_name}, pointwise"
         handles.append(Patch(color="#000000", alpha=BAND_ALPHA, linewidth=0, label=label))
         handles.append(Line2D([], [], color="#000000", alpha=SEED_ALPHA, linewidth=0.8, label="one seed"))
@@ -237,7 +237,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 LINES: tuple[LineStyleType, ...] = ("-", "--", ":", "-.")
 SEED_ALPHA, BAND_ALPHA = 0.28, 0.16
 
-_PERCENT = re.compile(r"(^|, |@\d+ )%")
+_PERCENT = re.compile(r"^(?!difference)(.*(, |@\d+ ))?%")
 # What matplotlib would write of the time and of itself.
 _UNDATED: dict[str, Any] = {
     "pdf": dict.fromkeys(("CreationDate", "ModDate", "Producer", "Creator")),

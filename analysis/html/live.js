@@ -16,7 +16,7 @@
       const answer = await fetch("?version", { cache: "no-store" });
       document.body.classList.toggle("stale", !answer.ok);
       if (!answer.ok || await answer.text() === document.documentElement.dataset.version) return;
-      if (!getSelection().isCollapsed || document.activeElement?.closest("#chart, #samples")) return; // being copied, or in use
+      if (!getSelection().isCollapsed || document.activeElement?.matches("#chart *, #samples *, :focus-visible")) return; // being copied, or in use
       sessionStorage.setItem(key, JSON.stringify(parts().filter(([, part]) => part.open).map(([name]) => name)));
       location.reload();
     } catch {

@@ -81,9 +81,7 @@ class Launch:
             return {name: reason for name in begun if run_state(store, name).status == "lost"}
         # Slurm gives a number again, and tells of the job that had it before.
         if type(error).__name__ == "UncompletedJobError" and "COMPLETED" in str(error):
-            print(
-                f"hydra/launcher={self.name}: a job left no result, and may still start: {' '.join(str(error).split())}"
-            )
+            print(f"hydra/launcher={self.name}: a job left no result and may start yet: {' '.join(str(error).split())}")
             return {}
         raise ConfigError(f"hydra/launcher={self.name} began no run: {reason}") from error
 

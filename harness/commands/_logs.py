@@ -22,6 +22,8 @@ def draw_logs(items: Sequence[str]) -> Report:
         path = Path(name)
         for run, curves in read_curves(path).items():
             label = run if run != path.stem or path.parent == Path() else f"{path.parent.name}/{run}"
+            if path.parent.name.startswith("checkpoint-"):  # of TRL
+                label = f"{path.parent.parent.name}/{label}"
             if label in runs:
                 raise ConfigError(f"two logs are called {label}; rename a file")
             runs[label] = curves

@@ -85,9 +85,7 @@ def _read(names: Sequence[str], values: Mapping[str, Any], store: ResultStore) -
 
     parts = [_part(name, store) for name in names]
     if "golds" in values and not any(Path(part).is_file() for part in parts):
-        raise ConfigError(
-            f"golds={values['golds']} is for files of samples without gold answers, and no side is a file: leave it out"
-        )
+        raise ConfigError(f"golds={values['golds']} is for files of samples, and no side is a file: leave it out")
     short_names = [Path(name).name if Path(name).exists() else name for name in names]
     labels = short_names if len(set(short_names)) == len(short_names) else names
     golds = Path(str(values["golds"])) if "golds" in values else None

@@ -374,9 +374,7 @@ def set_model(path: str, rank: int, alpha: float, targets: Sequence[str], out: T
     """Choose the model that a trainer names, with its adapter."""
     out.set("model.kind", "pretrained")
     out.set("model.path", path)
-    out.notes.append(
-        f"a run of {path} needs model.revision=COMMIT, unless it is a folder; choose task= and evaluation= for it, too"
-    )
+    out.notes.append(f"a run of {path} needs model.revision=COMMIT unless a folder, and task= and evaluation= for it")
     if rank:
         out.set("model.lora.rank", rank)
         out.set("model.lora.alpha", alpha)
@@ -407,6 +405,8 @@ def set_reward_weights(names: Sequence[str], weights: Sequence[float], out: Tran
     """Set the decoupled estimator's weights; a reward that is not among the names weighs nothing."""
     given = dict(zip(names, weights, strict=True))
     out.settings |= {f"algorithm.advantage.{name}_weight": given.get(name, 0.0) for name in COMPONENTS}
+    if given.get("format"):  # any size will do: each reward is divided by its deviation
+        out.settings["algorithm.reward.format_credit"] = 1.0
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -440,7 +440,8 @@ def read_config(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(text)  # tabs are no YAML
     except (ValueError, RecursionError):
-        lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+        shown = (line.strip().removesuffix("\\").strip() for line in text.splitlines())  # of a shell's list
+        lines = [line for line in shown if line and not line.startswith("#")]
         content = lines if lines and all(map(_ASSIGNMENT.fullmatch, lines)) else read_yaml(text, str(path))
     if (
         isinstance(content, list)

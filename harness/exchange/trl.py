@@ -20,6 +20,9 @@ _CLIP_LOSSES = ("grpo", "bnpo", "dapo", "dr_grpo", "luspo")  # losses with PPO's
 _LORA_RANK = 16  # TRL's default (trl/trainer/model_config.py)
 _RANDOM_UPDATES = "TRL's updates take random responses of the step, ours whole groups (docs/trl.md)"
 _AGGREGATION = "multi_objective_aggregation"
+_TOKEN_MEAN = (
+    "TRL's bonus is a mean over the tokens that train, here it is aggregated like the policy loss, over all tokens"
+)
 _BELOW_CLIP = "below 1 + clip_high TRL's delta bounds the ratio of positive advantages, too"
 
 
@@ -39,9 +42,7 @@ def _export_batches(config: RunConfig, out: Translation) -> None:
         "gradient_accumulation_steps": 1,
         "max_steps": config.training.steps * algorithm.updates_per_step * algorithm.epochs_per_step,
     }
-    out.notes.append(
-        "per_device_train_batch_size counts responses of one update on one device; max_steps counts optimiser updates"
-    )
+    out.notes.append("per_device_train_batch_size is responses an update on one device; max_steps is optimiser updates")
     if algorithm.updates_per_step > 1:
         out.notes.append(_RANDOM_UPDATES)
     if algorithm.responses_per_prompt == 1:
@@ -72,9 +73,7 @@ def _export_rewards(config: RunConfig, out: Translation) -> None:
         out.cannot("algorithm.overlong", "wrong", "the reward function has to give cut completions the wrong reward")
     if overlong.punishes:
         cap, buffer = config.sampling.max_response_tokens, dialect.buffer_tokens(config, out)
-        out.notes.append(
-            f"add the reward function get_soft_overlong_punishment(max_completion_len={cap}, soft_punish_cache={buffer})"
-        )
+        out.notes.append(f"add get_soft_overlong_punishment(max_completion_len={cap}, soft_punish_cache={buffer})")
         if overlong.shape != "additive" or overlong.penalty != 1:
             penalty = f"{overlong.shape}, penalty {overlong.penalty:g}"
             out.cannot("algorithm.overlong", penalty, "TRL's punishment is added, at most -1")
@@ -99,8 +98,7 @@ def _export_loss(config: RunConfig, out: Translation) -> None:
         out.notes.append("TRL divides every update by the mean number of tokens of the step's updates, ours by its own")
     is_token_mean = algorithm.aggregation.kind == "batch_token_mean" and algorithm.top_entropy_fraction == 1
     if algorithm.entropy_coefficient and not is_token_mean:
-        reason = "TRL's bonus is a mean over the tokens that train, here it is aggregated like the policy loss, over all tokens"
-        out.cannot("algorithm.entropy_coefficient", algorithm.entropy_coefficient, reason)
+        out.cannot("algorithm.entropy_coefficient", algorithm.entropy_coefficient, _TOKEN_MEAN)
     if algorithm.top_entropy_fraction < 1:
         out.notes.append(
             "TRL ranks the tokens of an update by the current policy's entropy, here those of a rollout step by the sampling policy's"
@@ -151,10 +149,12 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
 
     `devices`: processes that trained; None: as the batch sizes of a resolved configuration tell.
     """
-    parts = (partial(_batches, devices), _schedule, _rewards, _clip, _kl, _model, _release)
+    parts = (partial(_batches, devices), _schedule, _rewards, _clip, _aggregation, _kl, _model, _release)
     defaults = {"algorithm.engine_correction.old_log_probs": "recomputed"}
     if values.get(_AGGREGATION) is None:
         values = {**values, _AGGREGATION: "sum_then_normalize"}  # TRL's default, beside which scale_rewards counts
+    if (cap := values.get("vllm_importance_sampling_cap")) is not None:  # its name before 1.6
+        values = {**values, "vllm_importance_sampling_clip_max": cap}
     out = dialect.translate_config("trl", values, parts, defaults)
     if out.settings.get("algorithm.updates_per_step", 1) > 1:
         out.notes.append(_RANDOM_UPDATES)
@@ -245,6 +245,7 @@ def _rewards(source: Settings, out: Translation) -> None:
 
 
 def _set_decoupled_weights(names: list[str], weights: list[float] | None, out: Translation) -> None:
+    weights = [1.0] * len(names) if names and weights is None else weights
     if weights is None or len(weights) > len(COMPONENTS):
         out.cannot("reward_weights", weights, f"the rewards here are {', '.join(COMPONENTS)}; give a weight for each")
         return
@@ -257,7 +258,9 @@ def _clip(source: Settings, out: Translation) -> None:
     loss, low, high = source.get("loss_type"), source.number("epsilon"), source.number("epsilon_high")
     if high is None:
         high = low
-    if loss == "cispo" and high is not None:
+    if loss == "cispo" and high is not None and high < 1:
+        out.cannot("epsilon_high", high, "it is the cap of cispo's weights, which here is at least 1")
+    elif loss == "cispo" and high is not None:
         out.set("algorithm.surrogate.cap_max", high)
     elif loss in _CLIP_LOSSES and high is not None and high >= NO_CLIP and low is not None and low >= 1:
         out.set("algorithm.surrogate.kind", "policy_gradient")
@@ -269,6 +272,15 @@ def _clip(source: Settings, out: Translation) -> None:
     delta = source.number("delta")
     if loss in _CLIP_LOSSES and delta is not None and high is not None and delta < 1 + high:
         out.cannot("delta", delta, _BELOW_CLIP)
+
+
+def _aggregation(source: Settings, out: Translation) -> None:
+    loss = source.get("loss_type")
+    is_token_mean = out.settings.get("algorithm.aggregation.kind") == "batch_token_mean"
+    if (bonus := source.number("entropy_coef")) and not (
+        is_token_mean and source.number("top_entropy_quantile", 1) == 1
+    ):
+        out.cannot("entropy_coef", bonus, _TOKEN_MEAN)
     if loss == "luspo" and source.get("importance_sampling_level") != "sequence":
         out.cannot("loss_type", loss, "weighs responses by length here only with importance_sampling_level=sequence")
     if loss == "dr_grpo" and "sampling.max_response_tokens" in out.settings:
@@ -298,6 +310,8 @@ def _model(source: Settings, out: Translation) -> None:
     targets = source.names("lora_target_modules")
     if rank and not targets:
         out.cannot("lora_target_modules", "null", "peft adapts what it has for the model's type; here all-linear")
+    if rank and "lora_dropout" not in source:
+        out.cannot("lora_dropout", 0.05, "TRL's default; adapters have none here")
     if path:
         dialect.set_model(path, rank, source.number("lora_alpha", 32.0), targets, out)
         out.set("engine", "vllm" if source.flag("use_vllm") else "transformers")
@@ -313,6 +327,4 @@ def _release(source: Settings, out: Translation) -> None:
     accumulated, generated = source.count("gradient_accumulation_steps"), source.count("steps_per_generation")
     is_old = release is not None and (0, 22, 0) <= tuple(int(part or 0) for part in release.groups()) < (1, 9, 1)
     if is_old and source.get("loss_type") in ("dapo", "cispo", "vespo") and accumulated and generated:
-        out.notes.append(
-            f"TRL {source.get('trl_version')} multiplies this loss by {accumulated / generated:g}; here it is not"
-        )
+        out.notes.append(f"TRL {source.get('trl_version')} multiplies this loss by {accumulated / generated:g}")

@@ -54,9 +54,7 @@ def _export_batches(config: RunConfig, out: Translation) -> None:
     }
     out.notes.append("train_batch_size and ppo_mini_batch_size count prompts; verl multiplies by rollout.n")
     if algorithm.updates_per_step > 1:
-        out.notes.append(
-            "verl deals the responses of a step out to its GPUs by length, so its updates take no whole groups; ours do"
-        )
+        out.notes.append("verl deals a step's responses out to its GPUs by length: its updates take no whole groups")
 
 
 def _export_schedule(config: RunConfig, out: Translation) -> None:
@@ -99,7 +97,7 @@ def _export_loss(config: RunConfig, out: Translation) -> None:
     elif surrogate.kind == "clipped_is":
         out.settings |= {_LOW: 1 - surrogate.cap_min, _HIGH: surrogate.cap_max - 1}
         out.notes.append(
-            "cispo's bounds are offsets from 1: cap_min = 1 - clip_ratio_low, cap_max = 1 + clip_ratio_high"
+            "cispo's bounds are offsets from 1: cap_min is 1 - clip_ratio_low, cap_max 1 + clip_ratio_high"
         )
     elif surrogate.kind in ("clip_cov", "kl_cov"):
         out.deviations["selection_per_micro_batch"] = (
@@ -206,12 +204,13 @@ def _batches(source: Settings, out: Translation) -> None:
 
 def _optimizer(source: Settings, out: Translation) -> None:
     betas, clip, old = source.numbers(f"{OPTIMIZER}.betas"), f"{OPTIMIZER}.clip_grad", f"{ACTOR}.grad_clip"
-    if betas is not None:
-        if len(betas) != 2:
-            raise ConfigError(f"{OPTIMIZER}.betas={betas} are not two numbers")
-        out.set("optimizer.beta1", betas[0])
-        out.set("optimizer.beta2", betas[1])
-    if old in source and (clip not in source or source.get(old) != source.get(clip)):
+    if betas is not None and len(betas) != 2:
+        raise ConfigError(f"{OPTIMIZER}.betas={betas} are not two numbers")
+    out.set("optimizer.beta1", betas[0] if betas else 0.9)  # as all releases without the key
+    out.set("optimizer.beta2", betas[1] if betas else 0.999)
+    if old in source and clip not in source:  # before 0.8
+        out.set("optimizer.max_gradient_norm", source.number(old))
+    elif old in source and source.get(old) != source.get(clip):
         out.cannot(old, source.get(old), f"read by nothing from verl 0.8 on, where {clip} clips; before, it was this")
     override_key = f"{OPTIMIZER}.override_optimizer_config"
     if override_key in source and not source.get(override_key):
@@ -246,9 +245,7 @@ def _advantage(source: Settings, out: Translation) -> None:
                 out.cannot(key, source.get(key), f"the rewards here are {', '.join(COMPONENTS)}")
             return
         if weights is not None and len(weights) != len(keys):
-            raise ConfigError(
-                f"{_GDPO_KEYS} has {len(keys)} names, {_GDPO_WEIGHTS} {len(weights)} numbers; verl wants as many"
-            )
+            raise ConfigError(f"{_GDPO_KEYS} has {len(keys)} names, {_GDPO_WEIGHTS} {len(weights)} numbers")
         dialect.set_reward_weights(keys, weights or [1.0] * len(keys), out)
     elif name == "gae" and (value := source.number("algorithm.lam")) is not None:
         out.set("algorithm.advantage.lambda_value", value)
@@ -355,9 +352,7 @@ def _bounds(threshold: Any, out: Translation) -> None:
 
 def _model(source: Settings, out: Translation) -> None:
     out.settings |= {"algorithm.reward.correct": 1.0, "algorithm.reward.wrong": 0.0}
-    out.notes.append(
-        "rewards are 1 for a right answer and 0 for a wrong one, as verl's gsm8k scores them (its math_dapo: 1 and -1)"
-    )
+    out.notes.append("rewards are 1 for right and 0 for wrong, as verl's gsm8k scores them (its math_dapo: 1 and -1)")
     model = "actor_rollout_ref.model"
     files, path = source.get("data.train_files"), source.text(f"{model}.path")
     if files is not None:

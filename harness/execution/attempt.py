@@ -1,5 +1,6 @@
 """The record of one attempt at a run: claim, manifest, attempt directory, and what the end of its worker means. No processes here."""
 
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -184,6 +185,7 @@ def hardware() -> dict[str, Any]:
     }
 
 
+@functools.cache  # of the sources that this process has loaded, which a later edit does not change
 def code_hash() -> str:
     """Hash the package's own sources: two runs with the same one ran the same code, whatever git says."""
     package = Path(__file__).resolve().parents[1]

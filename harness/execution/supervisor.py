@@ -25,6 +25,7 @@ from harness.execution.workers import End, Workers
 from harness.experiment.plan import RunSpec
 from harness.model.system import visible_gpus
 from harness.store import ResultStore, RunClaimed, StoreError, StoreFull, StoreReadOnly, layout
+from harness.store.error import LocksUnsupported
 from harness.store.reader import read_state, read_tail, run_name, total_steps
 from harness.tracking._feed import TrackerFeed, absent
 
@@ -200,7 +201,8 @@ class _Supervisor:
             ends = self._workers.wait(poll_seconds)
             for end in ends:
                 self._end(end)
-            self._look(bool(ends))
+            with contextlib.suppress(OSError):  # a file server that stutters; it only shows what is there
+                self._look(bool(ends))
 
     def _start_runs(self) -> None:
         while self._queue and not self._stops and len(self._running) < self._slots:
@@ -222,7 +224,7 @@ class _Supervisor:
         run = self._store.run(spec.run_id)
         try:
             attempt = Attempt.begin(spec, run, provenance=self._provenance, environment=environment)
-        except (StoreFull, StoreReadOnly):
+        except (StoreFull, StoreReadOnly, LocksUnsupported):
             raise
         except RunClaimed:
             self._elsewhere[spec.run_id] = spec
@@ -243,8 +245,9 @@ class _Supervisor:
     def _end(self, end: End) -> None:
         running = self._running[end.run_id]
         attempt = running.attempt
-        # A disk that is full says nothing of the run, however often.
-        is_last = end.code == EXIT_REFUSED or (end.run_id in self._retried_ids and end.code != EXIT_STORE)
+        # A disk that is full says nothing of the run, however often, nor does what ends while all is being stopped.
+        is_again = end.run_id in self._retried_ids and not self._stops
+        is_last = end.code == EXIT_REFUSED or (is_again and end.code != EXIT_STORE)
         outcome = attempt.end(end.code, stopping=self._stops > 0, is_last=is_last, note=end.note)
         del self._running[end.run_id]
         self._release(running.gpus)
@@ -334,7 +337,7 @@ def dispatch(
     runtime = _shared_runtime(specs)
     batch = RunBatch(store.root.resolve(), list(specs), runtime, provenance(command) | ({"data": data} if data else {}))
     for name, reason in absent(runtime.trackers).items():
-        sys.stderr.write(f"tracker {name} gets nothing, {reason}; then run the same command again\n")
+        sys.stderr.write(f"tracker {name} gets nothing, {reason}; runs that finish meanwhile are not sent later\n")
     return supervise(batch, progress, gpus=_gpu_leases(runtime, leases or store.cache_dir("leases")))
 
 

@@ -42,7 +42,7 @@ def remember(store: ResultStore, plan: Plan, answered: Collection[str]) -> str:
         return ""
     run_ids = {run_id for arm in plan.arms for run_id in arm.runs.values()}
     finished_count = sum(store.run(run_id).status == "finished" for run_id in run_ids)
-    entries = entries if answered or finished_count else entries[:-1]
+    entries = entries if answered or finished_count or plan.first else entries[:-1]
     texts = _changed(entries[-1]["declared"], now) if entries else []
     at = datetime.now(UTC).isoformat(timespec="seconds")
     entries.append({"at": at, "finished": finished_count, "runs": len(run_ids), "declared": now})

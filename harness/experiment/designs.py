@@ -109,9 +109,7 @@ def check_conflicts(base: Sequence[str], crossing: Crossing, together: Mapping[s
         changes.append({level: {} if level == NONE else patch_changes(level, base) for level in levels})
         for level in changes[-1].keys() - {NONE}:
             if keys := _overridden_keys(level, base):
-                raise ConfigError(
-                    f"{', '.join(keys)}: an override of all arms writes what patch {level!r} writes; leave one out"
-                )
+                raise ConfigError(f"{', '.join(keys)}: an override of all arms and patch {level!r} write it; drop one")
         _check_levels(name, changes[-1])
     factors = itertools.combinations([levels.items() for levels in changes], 2)
     for pair in itertools.chain.from_iterable(itertools.product(*both) for both in factors):

@@ -53,7 +53,7 @@ class History:
         last = self._store.run(row["run_id"]).last_step()
         spans = [attempt for attempt in row["attempts"] if attempt.get("ended_at")]
         seconds = sum((_time(span["ended_at"]) - _time(span["started_at"])).total_seconds() for span in spans)
-        if last is None or not seconds:
+        if last is None or not seconds > 0:  # a clock may have been set back
             return None
         tokens = float(last.get("generated_tokens_total") or 0)
         gpus = float(max(attempt.get("gpus") or 0 for attempt in row["attempts"]))

@@ -206,8 +206,10 @@ def matched(plan: Plan) -> Plan:
 
 
 def after(first: FirstPart, waiting: Plan) -> Plan:
-    """The plan that the first part's results make, where they are stored; else the waiting one, with the part."""
-    settled = first.settle(ResultStore(first.plan.arms[0].config.runtime.results))
+    """The plan that the first part's results make, where all are stored; else the waiting one, with the part. Failed runs come again."""
+    store = ResultStore(first.plan.arms[0].config.runtime.results)
+    has_failed = any(store.run(spec.run_id).status == "failed" for spec in first.plan.specs)
+    settled = None if has_failed else first.settle(store)
     return dataclasses.replace(waiting, first=first) if settled is None else first.then(settled)
 
 
@@ -467,7 +469,5 @@ def mean_spending(store: ResultStore, run_ids: Iterable[str]) -> float | None:
             return None
         totals.append(float((run.last_step() or {}).get("generated_tokens_total") or 0.0))
         if not totals[-1] > 0:
-            raise ConfigError(
-                f"the reference run {name} spent no tokens: raise training.steps, or set experiment.match_budget"
-            )
+            raise ConfigError(f"the reference run {name} spent no tokens: raise training.steps or set match_budget")
     return sum(totals) / len(totals) if totals else None

@@ -50,7 +50,8 @@ class Lease:
 
     def release(self) -> None:
         if self._descriptor is not None:
-            os.ftruncate(self._descriptor, 0)
+            with contextlib.suppress(OSError):  # what ended the disk is said by whoever met it
+                os.ftruncate(self._descriptor, 0)
             self._close()
 
     def _close(self) -> None:

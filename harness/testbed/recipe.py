@@ -161,9 +161,7 @@ class Bases:
     def __post_init__(self) -> None:
         if self.set is None:
             if (self.first, self.count) != (Bases.first, Bases.count):
-                raise ConfigError(
-                    "model.bases.first and count choose among shipped policies; leave them out with model.bases.set=null"
-                )
+                raise ConfigError("model.bases.set=null has no model.bases.first and count: drop them")
             return
         policies = len(base_set(self.set).weights)
         require_range("model.bases.first", self.first, 0, policies - 1)

@@ -90,7 +90,7 @@ def train_on_ranks(runtime: RuntimeConfig, run: RunDir, stop: Callable[[], bool]
     raise _KINDS[error["kind"]](error["text"])
 
 
-def record_error(folder: Path, error: Exception, text: str) -> None:
+def record_error(folder: Path, error: BaseException, text: str) -> None:
     """Leave a rank's error in the attempt's folder, in words and by its kind."""
     kind = "failed"
     if isinstance(error, StoreError | ConfigError):
@@ -130,7 +130,7 @@ def main(run_path: Path, attempt: int) -> int:
             write_file(folder / RESULT, json.dumps({"complete": complete}).encode())
         ranks.from_first(None)  # it is written
         close_groups()
-    except Exception as error:
+    except BaseException as error:  # torch's CheckpointException is no Exception
         traceback.print_exc()
         if not (folder / ERROR).exists():
             with contextlib.suppress(StoreError):

@@ -52,9 +52,7 @@ class Updater:
             and config.algorithm.kl.reset_every_steps
             and not isinstance(policy, NativePolicy)
         ):
-            raise ConfigError(
-                "algorithm.kl.reset_every_steps needs a model that the built-in decoder computes: set it to null"
-            )
+            raise ConfigError("algorithm.kl.reset_every_steps needs a model of the built-in decoder: set it to null")
         self.entropy_control = EntropyController(config.algorithm)
         self.critic = Critic(config, policy) if objective.advantage.needs_values else None
         self._parameters = list(policy.parameters())

@@ -63,7 +63,7 @@ def test_what_cannot_be_read_is_refused_by_name(text: str, options: dict[str, ob
 
 
 def test_too_many_arms_are_refused() -> None:
-    with pytest.raises(TableError, match="501 arms are more than 500; arm= names the configurations"):
+    with pytest.raises(TableError, match="501 arms are over 500; arm= names the configurations"):
         score_table(frame_of("arm,seed,score\n" + "".join(f"a{i},1,5\n" for i in range(501))))
 
 

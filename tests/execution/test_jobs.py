@@ -57,7 +57,7 @@ def test_a_number_that_slurm_gives_again_does_not_end_the_command(
     summary = brought(tmp_path, stale)
     assert (len(summary.not_started), summary.failed, summary.ended_well) == (2, [], False)
     (line,) = capsys.readouterr().out.splitlines()
-    assert line.startswith("hydra/launcher=submitit_slurm: a job left no result, and may still start: Job 4242")
+    assert line.startswith("hydra/launcher=submitit_slurm: a job left no result and may start yet: Job 4242")
 
 
 def test_a_launcher_that_begins_nothing_is_an_error_and_one_whose_job_dies_is_not(tmp_path: Path) -> None:
