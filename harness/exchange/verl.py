@@ -208,7 +208,7 @@ def _optimizer(source: Settings, out: Translation) -> None:
         raise ConfigError(f"{OPTIMIZER}.betas={betas} are not two numbers")
     out.set("optimizer.beta1", betas[0] if betas else 0.9)  # as all releases without the key
     out.set("optimizer.beta2", betas[1] if betas else 0.999)
-    if old in source and clip not in source:  # before 0.8
+    if source.number(old) and clip not in source:  # before 0.8
         out.set("optimizer.max_gradient_norm", source.number(old))
     elif old in source and source.get(old) != source.get(clip):
         out.cannot(old, source.get(old), f"read by nothing from verl 0.8 on, where {clip} clips; before, it was this")
