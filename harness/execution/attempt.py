@@ -77,7 +77,7 @@ class Attempt:
         self.manifest["attempts"][-1]["pid"] = pid
         self._write("running")
 
-    def end(self, code: int, *, stopping: bool, is_last: bool, note: str = "") -> str:
+    def end(self, code: int, *, stopping: bool, is_last: bool = True, note: str = "") -> str:
         """Record the end, free the claim, and return the outcome: finished, failed or interrupted.
 
         A run whose attempt failed is interrupted unless this was its last, so that nobody takes it for a result.
