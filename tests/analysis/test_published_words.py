@@ -24,7 +24,7 @@ COMMANDS = {
     "language_cut_off_again": ["experiment=language_cut_off"],
 }
 # These have no table of seeds.
-WITHOUT = {"public_tables", "language_pilot", "language_ladder", "language_transfer"}
+WITHOUT = {"public_tables", "language_pilot", "language_ladder", "language_transfer", "language_equal_tokens_cold"}
 FOLDERS = sorted({folder.name for folder in PUBLISHED.iterdir()} - WITHOUT)
 
 
