@@ -312,7 +312,7 @@ def tidy(figure: Figure) -> Figure:
         if _PERCENT.search(axes.get_ylabel() or axes.get_title(loc="left")):
             axes.set_ylim(*np.clip(axes.get_ylim(), 0, 100).tolist())
         for text in (axes.xaxis.label, axes.yaxis.label, axes.set_title(axes.get_title(loc="left"), loc="left")):
-            text.set_wrap(True)
+            text.set_wrap("$" not in text.get_text())  # matplotlib measures what it wraps as a formula
     return figure
 
 

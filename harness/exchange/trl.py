@@ -149,7 +149,7 @@ def translate(values: Mapping[str, Any], devices: int | None = None) -> Translat
 
     `devices`: processes that trained; None: as the batch sizes of a resolved configuration tell.
     """
-    parts = (partial(_batches, devices), _schedule, _rewards, _clip, _aggregation, _kl, _model, _release)
+    parts = (partial(_batches, devices), _schedule, _rewards, _clip, _denominators, _kl, _model, _release)
     defaults = {"algorithm.engine_correction.old_log_probs": "recomputed"}
     if values.get(_AGGREGATION) is None:
         values = {**values, _AGGREGATION: "sum_then_normalize"}  # TRL's default, beside which scale_rewards counts
@@ -274,7 +274,7 @@ def _clip(source: Settings, out: Translation) -> None:
         out.cannot("delta", delta, _BELOW_CLIP)
 
 
-def _aggregation(source: Settings, out: Translation) -> None:
+def _denominators(source: Settings, out: Translation) -> None:
     loss = source.get("loss_type")
     is_token_mean = out.settings.get("algorithm.aggregation.kind") == "batch_token_mean"
     if (bonus := source.number("entropy_coef")) and not (

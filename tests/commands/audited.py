@@ -25,9 +25,7 @@ def main(log: int, verbs: list[list[str]]) -> None:
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         if event in WATCHED and not (event == "open" and isinstance(arguments[0], int)):
-            texts = [
-                os.fsdecode(each) if isinstance(each, bytes | os.PathLike) else str(each) for each in arguments[:2]
-            ]
+            texts = [os.fsdecode(one) if isinstance(one, bytes | os.PathLike) else str(one) for one in arguments[:2]]
             os.write(log, (json.dumps([event, *texts]) + "\n").encode())
 
     sys.addaudithook(watch)

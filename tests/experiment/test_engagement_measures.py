@@ -51,6 +51,12 @@ def test_tokens_chosen_by_covariance_are_counted_beside_the_clip_that_is_gone(ki
     assert (more.fields, more.arm) == (("selected_fraction",), "new")
 
 
+def test_under_a_lag_other_old_logprobs_are_no_matter_of_weights() -> None:
+    lag, correction = ["sampling.lag_steps=4"], "algorithm.engine_correction"
+    pairs = found(lag, [*lag, f"{correction}.kind=token", f"{correction}.old_log_probs=recomputed"])
+    assert [one.fields for one in pairs] == [("correction_change_mean",), ()]
+
+
 def test_a_learning_rate_always_engages_and_other_keys_are_said_to_be_unmeasured() -> None:
     (rate,) = found(["optimizer.learning_rate=1e-4"], ["optimizer.learning_rate=2e-4"])
     assert (rate.name, rate.fields) == ("always, learning rate × 2", ())

@@ -93,7 +93,7 @@ def test_each_arm_takes_its_best_value_and_the_smaller_one_of_a_tie(tmp_path, sc
     assert not any("learning_rate" in key for arm in settled.arms for measure in arm.engagement for key in measure.keys)
 
 
-def test_a_value_at_which_a_run_failed_is_not_taken_and_none_left_is_an_error(tmp_path, scores):
+def test_a_value_at_which_a_run_failed_is_not_taken_and_none_left_is_an_error(tmp_path, scores, monkeypatch):
     plan = planned(tmp_path)
     scores(plan, means_of(plan, *[0.3, 0.5] * len(plan.arms)))
     trials = plan.first.plan.arms
@@ -106,6 +106,8 @@ def test_a_value_at_which_a_run_failed_is_not_taken_and_none_left_is_an_error(tm
         match=f"'{plan.arms[0].name}' finished at none of its 2 values of learning_rate .*{plan.name}_tuning",
     ):
         plan.first.settle(FakeStore(failed))
+    monkeypatch.setattr("harness.experiment.planning.ResultStore", lambda root: FakeStore(failed))
+    assert planned(tmp_path).first is not None  # the next command tries them again
 
 
 def test_an_equal_budget_is_set_after_the_trials(tmp_path, scores):
